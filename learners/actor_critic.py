@@ -28,18 +28,14 @@ from typing import Annotated, Any, Final, Literal, Self
 import numpy as np
 import torch
 from pydantic import Field, model_validator
-from torch import Tensor
 
 from simkit.learners.common.actor_critic.off_policy import (
     ActorAndCritics,
     Transitions,
-    actor_and_critics,
-    joined,
 )
 from simkit.learners.common.actor_critic.policy_losses import (
     Filter,
-    cloning_loss,
-    regression_loss,
+    imitation_loss,
     regression_weights,
     soft_policy_loss,
     temperature_loss,
@@ -61,10 +57,9 @@ from simkit.learners.games.choice import (
     games_of,
     usual_numbers,
 )
-from simkit.learners.lockstep.ready_pool.rules import ORDERS, Rule, left_over
+from simkit.learners.games.recorded import AnySource, Recorded
+from simkit.learners.lockstep.ready_pool.rules import ORDERS, left_over
 from simkit.learners.ready_pool.arguments import EndlessArguments
-from simkit.learners.ready_pool.judge import greedy_and_drawn, rule_of
-from simkit.learners.ready_pool.recorded import Recorded
 from simkit.learners.ready_pool.source import ReadySource
 from simkit.scenario import Scenario
 from simkit.sections import BrokenRulesError, Count
@@ -140,7 +135,7 @@ class ActorCriticArguments(GamesArguments, EndlessArguments):
     """With a dataset: iterations in which the actor only imitates."""
     offline: Annotated[int, Field(ge=0)] = 10
     """With a dataset: iterations that learn from the data alone; with many, the actor becomes
-    undecided."""
+    undecided. Before episodes: 0."""
 
     @property
     def phases(self) -> Mapping[Phase, int]:
@@ -164,6 +159,12 @@ class ActorCriticArguments(GamesArguments, EndlessArguments):
         if (total := sum(self.phases.values())) > self.iterations:
             text = f"is {self.iterations}, fewer than clone, offline and warm_up together, {total}"
             wrong.append((("iterations",), f"{text}; give more"))
+        elif self.games is None and self.phases["offline"] and total < self.iterations:
+            text = (
+                "its critics count rewards as recorded, but those of episodes count them from the "
+                f"mean of a slice's rollouts; give 0, or iterations: {total}"
+            )
+            wrong.append((("offline",), text))
         if self.games is not None:
             text = "is for episodes, but games asks for games without an end; leave one out"
             wrong += [((key,), text) for key in EPISODES if key in given]
@@ -185,7 +186,7 @@ def begin(
     PluginError without safetensors, which the first checkpoint needs.
     """
 
-    def source_of(chosen: ActorCriticArguments) -> Source[Any] | ReadySource:
+    def source_of(chosen: ActorCriticArguments) -> AnySource:
         if chosen.games is None:
             return games_of(scenario, chosen, learner, chosen.job_sets)
         names = ("hours", "max_start", "reject", "discount")
@@ -195,14 +196,11 @@ def begin(
     usual = {} if endless else usual_numbers(scenario, USUAL, arguments)
     given = {**usual, **arguments}
     chosen, source = prepared(ActorCriticArguments, given, source_of, device)
-    data = None if chosen.dataset is None else _recorded(chosen, source)
+    data = None
+    if chosen.dataset is not None:
+        playing = endless and chosen.iterations > chosen.clone + chosen.offline
+        data = Recorded.read(Path(chosen.dataset), source, chosen.discount, playing=playing)
     return ActorCriticTraining(scenario, source, data, chosen, seed, device, learner)
-
-
-def _recorded(chosen: ActorCriticArguments, source: Any) -> Recorded:
-    assert chosen.dataset is not None
-    playing = chosen.iterations > chosen.clone + chosen.offline
-    return Recorded.read(Path(chosen.dataset), source, chosen.discount, playing=playing)
 
 
 class ActorCriticTraining(TorchTraining):
@@ -212,24 +210,24 @@ class ActorCriticTraining(TorchTraining):
     less_is_better = ("lost_value", "lost_value_drawn")
 
     def __init__(
-        self, scenario: Scenario, source: Any, data: Recorded | None,
+        self, scenario: Scenario, source: AnySource, data: Recorded | None,
         arguments: ActorCriticArguments, seed: int, device: str, learner: str,
     ) -> None:  # fmt: skip
         streams = ("job_sets", "streams", "actions", "memories")
         super().__init__(scenario, arguments, seed, streams, learner)
         self.chosen, self.device = arguments, device
         # Environment
-        self.source, self.data = source, data
-        self.criterion = source.criterion
+        self.source: Source[Any] = source
+        self.criterion, self.data = source.criterion, data
         endless = arguments.games is not None
         held_out = arguments.held_out_games if endless else arguments.held_out_sets
         self.unseen = source.held_out(held_out)
         # Memory
-        self.experience = self._experience()
+        self.experience = self._experience(source)
         # Agent
         shape = source.scorer(arguments.hidden)
         with seeded(self.stream("weights")):
-            self._network = actor_and_critics(
+            self._network = ActorAndCritics(
                 shape, arguments.critics, arguments.discount, popart=arguments.popart,
                 temperature=self.experience.first_temperature,
             ).to(device)  # fmt: skip
@@ -239,16 +237,13 @@ class ActorCriticTraining(TorchTraining):
         ]
         self.optimiser = torch.optim.Adam(groups, arguments.learning_rate)
 
-    def _experience(self) -> Episodes | Endless:
-        chosen, mean = self.chosen, None if self.data is None else self.data.value_per_hour
+    def _experience(self, source: AnySource) -> Episodes | Endless:
+        chosen, rng = self.chosen, self.generators
         if chosen.games is not None:
-            return Endless(
-                self.source, chosen.games, chosen.decisions, chosen.replay, self.generators, mean
-            )
-        return Episodes(
-            self.source, chosen.job_sets, chosen.rollouts, chosen.steps, chosen.replay,
-            self.generators,
-        )  # fmt: skip
+            assert isinstance(source, ReadySource)
+            mean = None if self.data is None else self.data.mean
+            return Endless(source, chosen.games, chosen.decisions, chosen.replay, rng, mean)
+        return Episodes(source, chosen.job_sets, chosen.rollouts, chosen.steps, chosen.replay, rng)
 
     @property
     def network(self) -> ActorAndCritics:
@@ -294,8 +289,7 @@ class ActorCriticTraining(TorchTraining):
         # Update
         done = (self.iteration - 1) / self.iterations
         self.optimiser.param_groups[0]["lr"] = linear(chosen.learning_rate, 0.0, done)
-        learns = self.data is not None or len(self.experience.memory) > 0
-        updates = chosen.updates if learns else 0
+        updates = chosen.updates if len(self.experience.memory) or not self._own(phase) else 0
         rows = [self._improve(self._batch(phase), phase) for _ in range(updates)]
         # Logging
         names = rows[0] if rows else ("loss", "entropy")
@@ -314,20 +308,27 @@ class ActorCriticTraining(TorchTraining):
         return linear(chosen.entropy, chosen.entropy_end, played / chosen.entropy_falls)
 
     def _batch(self, phase: Phase) -> Transitions:
-        """Draw decisions from the data, or from games; in the online phase, half from either.
-
-        P. J. Ball, L. Smith, I. Kostrikov and S. Levine, "Efficient online reinforcement learning
-        with offline data" (2023), section 4.1: drawn in proportion, data would outnumber games.
-        """
-        rng, count, parts = self.generators["memories"], self.chosen.batch, []
-        own = count // 2 if phase in ("warm-up", "online") else 0
-        if self.data is None:
-            own = count
-        else:
-            parts.append(self.data.memory.draw(count - own, rng))
+        """Draw decisions from the data and from games."""
+        rng, own, parts = self.generators["memories"], self._own(phase), []
+        if self.data is not None and own < self.chosen.batch:
+            parts.append(self.data.memory.draw(self.chosen.batch - own, rng))
         if own:
             parts.append(self.experience.memory.draw(own, rng))
-        return joined([Transitions.of(part.columns) for part in parts]).to(self.device)
+        return Transitions.of([part.columns for part in parts], self.device)
+
+    def _own(self, phase: Phase) -> int:
+        """Return how many decisions of a batch come from games, the others from the data.
+
+        While endless games are played, half do: drawn in proportion, data would outnumber them (P.
+        J. Ball, L. Smith, I. Kostrikov and S. Levine, "Efficient online reinforcement learning with
+        offline data", 2023, section 4.1). Episodes are not mixed with data, whose rewards are not
+        compared with those of a slice's rollouts.
+        """
+        if self.data is None:
+            return self.chosen.batch
+        if phase in ("clone", "offline"):
+            return 0
+        return self.chosen.batch // (2 if isinstance(self.experience, Endless) else 1)
 
     def _improve(self, batch: Transitions, phase: Phase) -> dict[str, float]:
         """Take one step of Adam; return numbers to log."""
@@ -341,45 +342,37 @@ class ActorCriticTraining(TorchTraining):
             goals = network.goals(batch, self.experience.usual, temperature)
             error = network.critics.error(batch.seen, batch.actions, goals)
         # Actor
-        if phase in ("clone", "warm-up"):
-            loss, learned["imitated"] = cloning_loss(log_probs, batch.actions), 1.0
-        elif soft:
+        if soft:
             wanted = self._wanted_entropy() * batch.allowed.sum(dim=-1).float().log()
             loss = soft_policy_loss(network.critics(batch.seen), log_probs, temperature)
             loss = loss + temperature_loss(network.log_temperature, log_probs, wanted)
         else:
-            loss, learned["imitated"] = self._regression(batch, log_probs)
+            weights = torch.ones_like(batch.rewards)
+            if phase not in ("clone", "warm-up"):
+                weights = regression_weights(
+                    network.critics(batch.seen), log_probs, batch.actions, chosen.filter,
+                    chosen.temperature,
+                )  # fmt: skip
+            loss = imitation_loss(log_probs, batch.actions, weights)
+            learned["imitated"] = float((weights > 0).float().mean())
         take_step(self.optimiser, error + loss, LARGEST_GRADIENT)
         network.follow(chosen.follow)
         return {"loss": float(error.detach()), **learned}
 
-    def _regression(self, batch: Transitions, log_probs: Tensor) -> tuple[Tensor, float]:
-        """Return the loss of imitating actions better than the mean one, and the share of these.
-
-        Args:
-            batch: B decisions.
-            log_probs: (B, A) log-probabilities of the actor.
-        """
-        values = self.network.critics(batch.seen)
-        weights = regression_weights(
-            values, log_probs, batch.actions, self.chosen.filter, self.chosen.temperature
-        )
-        share = float((weights > 0).float().mean())
-        return regression_loss(log_probs, batch.actions, weights), share
-
     def evaluate(self) -> Mapping[str, float]:
-        """Evaluate the agent on held-out slices; see `results_of`, or `greedy_and_drawn`.
+        """Evaluate the agent on held-out slices; see `results_of`.
 
-        Actions that are drawn are the same draws in every evaluation.
+        Agents of endless games are judged by their likeliest actions and, with the suffix
+        ``_drawn``, by drawn ones, with the same draws in every evaluation.
         """
-        actor, rng = self.network.actor, self.stream("held_out")
-        if isinstance(self.experience, Endless):
-
-            def rule(greedy: bool) -> Rule:
-                return rule_of(actor, None if greedy else rng, self.device)
-
-            return greedy_and_drawn(self.source, self.unseen, rule)
-        return judged(self.source, self.unseen, actor, rng, self.device)
+        endless = isinstance(self.experience, Endless)
+        kinds = {"": True, "_drawn": False} if endless else {"": self.source.greedy}
+        scores: dict[str, float] = {}
+        for suffix, greedy in kinds.items():
+            rng, actor = self.stream("held_out"), self.network.actor
+            results = judged(self.source, self.unseen, actor, rng, self.device, greedy=greedy)
+            scores |= {name + suffix: number for name, number in results.items()}
+        return {name: scores[name] for name in ENDLESS_METRICS} if endless else scores
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         actor = self.network.actor

@@ -1,9 +1,12 @@
 """An agent's bundle: a folder with the weights and a description of the agent.
 
     weights.safetensors   named arrays
-    agent.json            architecture, observation schema with its hash, actions, slotted model,
+    agent.json            architecture, observation schema with its hash, actions and view,
                           training scenario, learner, arguments, seed, versions, last metrics,
                           the SHA-256 of the weights and of each of its entries
+
+A view is an `AgentView`: an observation and actions with their arguments, such as numbered slots,
+burst classes or a ready pool. With it an agent decides in a run as it did in its training.
 
 Reading one needs NumPy and safetensors, but not torch. The hashes reveal what was changed or
 damaged after the agent was written. They are no signature: whoever changes a bundle on purpose can
@@ -13,21 +16,29 @@ compute them again.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal, Self, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import ConfigDict, Field, JsonValue, create_model
 
+from simkit.agent.actions import SlotMask, Starts
+from simkit.agent.burst_classes import class_model
+from simkit.agent.encoder import ObservationSchema
+from simkit.agent.ready_pool import ReadyPool
+from simkit.agent.slotted import Slotted
 from simkit.errors import PluginError, RunError
 from simkit.files import SpecialFileError, parse_json, refuse_special
+from simkit.gym.agent_view import AgentView
 from simkit.learners.common.inference import LARGEST_FLOW, PlainNetwork, plain_network
-from simkit.learners.common.shapes import Shape
+from simkit.learners.common.shapes import PerceptronShape, SetScorerShape, Shape
 from simkit.scenario.bundled import DESCRIPTION
+from simkit.sections import Section
 
 Array = npt.NDArray[Any]
 
@@ -266,3 +277,154 @@ def network_of(
             f"{LARGEST_FLOW:g}; restore the bundle or train the agent again"
         )
     return network
+
+
+Choose = Literal["sample", "greedy"]
+"""How an agent chooses: by its network's probabilities, or the action with the highest score."""
+
+
+class ViewActions(Section):
+    """How many actions there are; the view says what they mean."""
+
+    type: Literal["view"]
+    count: Annotated[int, Field(ge=2, le=1_000_000)]
+
+
+_TYPES = get_type_hints(AgentView, include_extras=True)
+_REQUIRED: dict[str, Any] = {field.name: (_TYPES[field.name], ...) for field in fields(AgentView)}
+ViewPart = create_model("ViewPart", __base__=Section, **_REQUIRED)
+"""The arguments of `AgentView`, with the types of its fields."""
+
+
+class ViewDescription(Section):
+    """What an agent sees and does, and where it may run."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    architecture: Shape
+    observation: dict[str, Any]  # that of an `ObservationSchema`
+    actions: ViewActions
+    view: ViewPart  # type: ignore[valid-type] # made of the fields of AgentView
+    requires: dict[str, JsonValue]
+    """Dotted key of the scenario → the value that it must have, as in the training."""
+    resources: tuple[str, ...] | None
+    """Names that the cluster's resources must have, in order; null: the observation tells."""
+    choose: Choose
+    """How it chooses where a run does not say: by its probabilities, or the best action."""
+
+    @classmethod
+    def read(cls, stated: Mapping[str, Any]) -> Self:
+        """Return the description; raises pydantic's ValidationError."""
+        mine = {key: stated[key] for key in cls.model_fields if key in stated}
+        return cls.model_validate_json(json.dumps(mine))  # as JSON, whose lists stand for tuples
+
+    @property
+    def agent_view(self) -> AgentView:
+        """What it sees and what its actions mean."""
+        return AgentView(**dict(self.view))
+
+
+def describe_view(
+    shape: PerceptronShape | SetScorerShape, schema: ObservationSchema, kind: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the description of an agent of a kind; `ViewDescription.read` reads it."""
+    return {
+        "architecture": shape.model_dump(mode="json"),
+        "observation": schema.as_json(),
+        "actions": {"type": "view", "count": shape.outputs},
+        **kind,
+    }
+
+
+def of_view(
+    view: AgentView, requires: Mapping[str, Any], *, resources: Sequence[str] | None = None,
+    choose: Choose = "greedy",
+) -> dict[str, Any]:  # fmt: skip
+    """Return a kind of agent: the entries that say how it acts and where it may run."""
+    names = None if resources is None else list(resources)
+    return {
+        "view": asdict(view), "requires": dict(requires), "resources": names, "choose": choose,
+    }  # fmt: skip
+
+
+def of_slots(
+    observation: str, model: Slotted, mask: SlotMask, resources: Sequence[str]
+) -> dict[str, Any]:
+    """Return the kind of agents that choose among the numbered slots of a model."""
+    view = AgentView(
+        observation, slots=model.slots, horizon=model.horizon, max_length=model.max_length,
+        backlog_shown=model.backlog_shown, memory=model.memory, unit=model.unit or 1.0,
+        actions="slots", action_arguments={"mask": mask},
+    )  # fmt: skip
+    requires = {
+        "scheduling.step": model.step_s, "admission.slots": model.slots,
+        "admission.refill": "at_once", "admission.order": "fifo", "processes": [],
+    }  # fmt: skip
+    return of_view(view, requires, resources=resources, choose="sample")
+
+
+def of_classes(observation: str, model: Slotted, starts: Starts, patience: int) -> dict[str, Any]:
+    """Return the kind of agents that choose among burst classes, on any cluster."""
+    arguments = {
+        "step": model.step_s, "starts": starts, "patience": patience,
+        "resources": model.resources,
+    }  # fmt: skip
+    view = AgentView(
+        observation, slots=model.slots, horizon=model.horizon, backlog_shown=model.backlog_shown,
+        actions="classes", action_arguments=arguments,
+    )  # fmt: skip
+    return of_view(view, {"admission.slots": None})
+
+
+def of_ready_pool(
+    observation: str, pool: ReadyPool, *, in_time: bool, **rules: Any
+) -> dict[str, Any]:
+    """Return the kind of agents that choose among the jobs of a ready pool.
+
+    Args:
+        observation: what is seen of it.
+        pool: its dimensions.
+        in_time: whether late jobs leave.
+        **rules: other arguments of `ReadyActions`.
+    """
+    names = ("waiting", "horizon", "max_start", "longest", "worth")
+    arguments = {name: getattr(pool, name) for name in names} | {"step": pool.step_s, **rules}
+    view = AgentView(
+        observation, slots=pool.ready, actions="ready-pool", action_arguments=arguments
+    )
+    requires = {
+        "scheduling.step": pool.step_s, "admission.slots": pool.ready,
+        "admission.late": "leave" if in_time else "stay",
+    }  # fmt: skip
+    return of_view(view, requires)
+
+
+def up_to_date(stated: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a description in today's form; each kind of agent once had a form of its own."""
+    name, actions, kind = stated["observation"]["name"], stated["actions"], dict[str, Any]()
+
+    def given(*names: str) -> dict[str, Any]:
+        return {name: stated[name] for name in names}
+
+    if actions["type"] == "slots":
+        model, count = Slotted(**stated["slotted"]), actions["count"]
+        kind = of_slots(name, model, actions["mask"], stated["resources"])
+        kind["choose"] = stated.get("choose", "sample")
+    elif actions["type"] == "classes":
+        own, count = given("horizon", "backlog_shown", "step_s"), actions["classes"] + 1
+        model = class_model(actions["classes"], resources=len(stated["resources"]), **own)
+        kind = of_classes(name, model, actions["starts"], actions.get("patience", 0))
+    elif actions["type"] == "ready-pool":
+        own = given("ready", "waiting", "horizon", "longest", "worth", "step_s")
+        pool = ReadyPool(len(stated["resources"]), max_start=actions["max_start"], **own)
+        rules = {key: value for key, value in actions.items() if key not in ("type", "max_start")}
+        kind = of_ready_pool(name, pool, **rules)
+        count = pool.ready * (2 if rules["reject"] else 1) + rules.get("suspend", 0) + 1
+    elif actions["type"] == "view" and "requires" not in stated:
+        keys = {"step_s": "scheduling.step", "slots": "admission.slots"}
+        requires = {key: stated[own] for own, key in keys.items() if stated["step_s"] is not None}
+        kind = of_view(AgentView(**stated["view"]), requires or {"scheduling.step": None})
+        count = actions["count"]
+    else:
+        return stated
+    return {**stated, **kind, "actions": {"type": "view", "count": count}}

@@ -126,13 +126,15 @@ def judged(
     network: ActorCritic | Network,
     rng: np.random.Generator,
     device: str = "cpu",
+    *,
+    greedy: bool | None = None,
 ) -> dict[str, float]:
     """Return how a policy does on held-out slices; see `results_of`.
 
-    Actions are drawn, or the likeliest are taken, as the source says.
+    Actions are drawn, or (`greedy`) the likeliest are taken; None: as the source says.
     """
-    games = source.games(slices)
-    rollouts = roll_out(games, network, rng, device, greedy=source.greedy)
+    games, greedy = source.games(slices), source.greedy if greedy is None else greedy
+    rollouts = roll_out(games, network, rng, device, greedy=greedy)
     return results_of(games, source.criterion, rollouts.mean_return)
 
 

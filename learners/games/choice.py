@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from simkit.agent.actions import Starts
+from simkit.agent.actions import SlotMask, Starts
 from simkit.agent.burst_classes import PATIENCE
 from simkit.errors import ScenarioError
 from simkit.gym.agent_view import AgentView
@@ -32,7 +32,7 @@ from simkit.learners.lockstep.job_sources import (
     refuse_loads_without_sets,
     refuse_without_jobs,
 )
-from simkit.learners.lockstep.slot_games import OBSERVATIONS, SlotMask
+from simkit.learners.lockstep.slot_games import OBSERVATIONS
 from simkit.scenario import Scenario
 from simkit.sections import Count, Many, Section
 from simkit.traces.models.deeprm import DeepRMModel, SchedQRMModel, SofiaModel

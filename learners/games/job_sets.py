@@ -11,26 +11,26 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
-from simkit.agent.actions import Starts
-from simkit.agent.burst_classes import PATIENCE, class_schema
+from simkit.agent.actions import SlotMask, Starts
+from simkit.agent.burst_classes import PATIENCE, class_context_size, class_schema, class_size
 from simkit.agent.encoder import ObservationSchema
 from simkit.agent.observe_slots import context_size, slot_size
 from simkit.agent.slotted import Slotted
 from simkit.arrays import Ints
-from simkit.learners.classes.description import class_scorer, describe_classes
+from simkit.learners.common.bundle import describe_view, of_classes, of_slots
 from simkit.learners.common.shapes import (
     PerceptronShape,
     SetScorerShape,
     TablePerceptronShape,
 )
-from simkit.learners.games.slot_description import describe
 from simkit.learners.lockstep import Lockstep, MeteredLockstep, Objective
 from simkit.learners.lockstep.class_games import ClassGames, ClassMask
 from simkit.learners.lockstep.class_slots import ClassLockstep, Reading
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import JobSource
 from simkit.learners.lockstep.outcome import OUTCOME
-from simkit.learners.lockstep.slot_games import OBSERVATIONS, SlotGames, SlotMask
+from simkit.learners.lockstep.pool_in_steps import RESOURCES
+from simkit.learners.lockstep.slot_games import OBSERVATIONS, SlotGames
 
 __all__ = ["BurstClasses", "ClassRules", "Layout", "LayoutName", "LockstepSource", "NumberedSlots"]
 
@@ -43,6 +43,10 @@ class Layout(Protocol):
 
     greedy: ClassVar[bool]
     """Whether an agent takes its likeliest action, or draws one."""
+
+    @property
+    def starts(self) -> Starts:
+        """Whether tasks start now or wait, or each gets its earliest place at once."""
 
     @property
     def schema(self) -> ObservationSchema:
@@ -100,7 +104,8 @@ class NumberedSlots:
         return SlotGames(lockstep, self.mask, self.observation)
 
     def describe(self, shape: PerceptronShape | SetScorerShape) -> dict[str, Any]:
-        return describe(shape, self.schema, self.model, self.mask)
+        kind = of_slots(self.observation, self.model, self.mask, RESOURCES)
+        return describe_view(shape, self.schema, kind)
 
 
 @dataclass(frozen=True)
@@ -131,10 +136,14 @@ class BurstClasses:
         return class_schema(self.model, paper=self.rules.paper)
 
     def scorer(self, hidden: int) -> PerceptronShape | SetScorerShape:
-        if not self.rules.paper:
-            return class_scorer(self.model, hidden)
-        layers = (self.schema.size, hidden, self.model.actions)
-        return PerceptronShape(type="perceptron", layers=layers, activation="relu")
+        model = self.model
+        if self.rules.paper:
+            layers = (self.schema.size, hidden, model.actions)
+            return PerceptronShape(type="perceptron", layers=layers, activation="relu")
+        return SetScorerShape(
+            type="set-scorer", context=class_context_size(model), items=model.slots,
+            features=class_size(model), hidden=hidden, others=1, activation="relu",
+        )  # fmt: skip
 
     def games(
         self, sets: JobSets, replicas: int, objective: Objective, limit: int
@@ -149,9 +158,9 @@ class BurstClasses:
         )  # fmt: skip
 
     def describe(self, shape: PerceptronShape | SetScorerShape) -> dict[str, Any]:
-        return describe_classes(
-            shape, self.schema, self.model, self.starts, self.rules.mask, self.patience
-        )
+        schema, model = self.schema, self.model
+        kind = of_classes(schema.name, model, self.starts, self.patience)
+        return describe_view(shape, schema, kind)
 
 
 @dataclass(frozen=True)
@@ -167,6 +176,11 @@ class LockstepSource:
     criterion: ClassVar = "slowdown"
     held_out_metrics: ClassVar = (*OUTCOME, "return")
     in_steps: ClassVar = True
+
+    @property
+    def schema(self) -> ObservationSchema:
+        """What an agent sees."""
+        return self.layout.schema
 
     @property
     def greedy(self) -> bool:

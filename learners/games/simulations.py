@@ -15,8 +15,9 @@ from simkit.agent.rewards import make_reward
 from simkit.arrays import Bools, Floats, Ints
 from simkit.gym.agent_view import AgentView, Play
 from simkit.gym.episodes import Episode
-from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
-from simkit.learners.games.view_agent import SetPlaces, describe_view, network_shape
+from simkit.gym.model_policy import entries
+from simkit.learners.common.bundle import describe_view, of_view
+from simkit.learners.common.shapes import PerceptronShape, SetPlaces, SetScorerShape, network_shape
 from simkit.results.job_metrics import JOB_METRICS
 from simkit.scenario import Scenario
 from simkit.training.evaluate import judge
@@ -254,4 +255,7 @@ class SimulatedSource:
         return Episode(self.slices.prepare(one), reward, records=keeps_records)
 
     def describe(self, shape: PerceptronShape | SetScorerShape) -> dict[str, Any]:
-        return describe_view(shape, self.schema, self.actions, self.view, self.scenario)
+        slotted = self.scenario.scheduling.step is not None
+        keys = ("scheduling.step", *(("admission.slots", "admission.late") if slotted else ()))
+        kind = of_view(self.view, entries(self.scenario, keys))
+        return describe_view(shape, self.schema, kind)

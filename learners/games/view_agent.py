@@ -1,207 +1,106 @@
 """An agent of a view: what it sees of a scenario, what its actions mean, and a network in between.
 
-A bundle says all three, so that the agent decides in a run as it did in its training, on any
-cluster with the same resources:
-
-    policy: {agent: trainings/mine}
+policy: {agent: trainings/mine}
+policy: {agent: deeprm-70, args: {choose: greedy}}
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal, Self
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
-from pydantic import ConfigDict, Field
 
-from simkit.agent.actions import Actions, QueueActions
+from simkit.agent.actions import Actions
 from simkit.agent.encoder import Encoder, Numbers, ObservationSchema
-from simkit.agent.observe_system import QueueSet
-from simkit.arrays import Ints
-from simkit.errors import PluginError, RunError, ScenarioError
-from simkit.gym.agent_view import AgentView
-from simkit.gym.model_policy import ViewPolicy
-from simkit.learners.common.bundle import Bundle, network_of
-from simkit.learners.common.shapes import PerceptronShape, SetScorerShape, Shape
-from simkit.plugins import instantiate
+from simkit.errors import RunError, ScenarioError
+from simkit.gym.model_policy import ViewPolicy, entries
+from simkit.learners.common.bundle import Bundle, Choose, ViewDescription, network_of
+from simkit.learners.common.inference import masked_log_softmax
+from simkit.learners.common.shapes import SetPlaces, SetScorerShape
 from simkit.policy import State, SystemInfo, Task
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import DESCRIPTION, agent_label
-from simkit.sections import Section
 
-__all__ = ["SetPlaces", "ViewAgent", "ViewDescription", "describe_view", "network_shape"]
+__all__ = ["ViewAgent"]
 
-
-@dataclass(frozen=True)
-class SetPlaces:
-    """Where a scorer of a set finds its context and its items in a flat observation."""
-
-    context: Ints
-    """(C,) places."""
-    items: Ints
-    """(M, F) places; the first of an item is 1, or 0 if there is none."""
-
-    @classmethod
-    def of(cls, schema: ObservationSchema, items: int) -> Self | None:
-        """Return the places in an observation that has a row for each item; None: it has none.
-
-        What is the same in every row belongs to the context.
-        """
-        places = np.arange(schema.size).reshape(schema.shape)
-        context: list[Ints] = []
-        rows: list[Ints] = []
-        for part, begin, end in schema.places():
-            own = places[..., begin:end]
-            name = part.name.rpartition("queue-set.")[2]
-            if part.shape[0] != items or len(part.shape) != 2:
-                context.append(own.reshape(-1))
-            elif QueueSet.is_whole(name):
-                context.append(own.reshape(items, -1)[0])
-            else:
-                rows.append(own.reshape(items, -1))
-        if not rows or not context:
-            return None
-        return cls(np.concatenate(context), np.concatenate(rows, axis=1))
-
-    @property
-    def order(self) -> Ints:
-        """(K,) the places in the order in which a scorer reads them."""
-        return np.concatenate((self.context, self.items.reshape(-1)))
-
-
-def network_shape(
-    schema: ObservationSchema, actions: int, hidden: int
-) -> PerceptronShape | SetScorerShape:
-    """Return the shape of a scorer of the items to choose from, or of a perceptron without a set.
-
-    Args:
-        schema: what is seen.
-        actions: number of actions; the last is the void one.
-        hidden: units of each layer.
-    """
-    places = SetPlaces.of(schema, actions - 1)
-    if places is None:
-        layers = (schema.size, hidden, hidden, actions)
-        return PerceptronShape(type="perceptron", layers=layers, activation="relu")
-    items, features = places.items.shape
-    return SetScorerShape(
-        type="set-scorer", context=len(places.context), items=items, features=features,
-        hidden=hidden, others=1, activation="relu",
-    )  # fmt: skip
-
-
-class ViewActions(Section):
-    """How many actions there are; the view says what they mean."""
-
-    type: Literal["view"]
-    count: Annotated[int, Field(ge=2, le=1_000_000)]
-
-
-class ViewDescription(Section):
-    """What an agent of a view sees and does."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    architecture: Shape
-    observation: dict[str, Any]  # that of an `ObservationSchema`
-    actions: ViewActions
-    view: dict[str, Any]  # arguments of `AgentView`
-    step_s: Annotated[float, Field(gt=0)] | None
-    """`scheduling.step` of the scenario; null: it has none."""
-    slots: Annotated[int, Field(ge=1)] | None
-    """`admission.slots` of the scenario; null: all jobs come in."""
-
-    @classmethod
-    def read(cls, stated: Mapping[str, Any]) -> Self:
-        """Return the description; raises pydantic's ValidationError."""
-        mine = {key: stated[key] for key in cls.model_fields if key in stated}
-        return cls.model_validate_json(json.dumps(mine))  # as JSON, whose lists stand for tuples
-
-
-def describe_view(
-    shape: PerceptronShape | SetScorerShape, schema: ObservationSchema, actions: int,
-    view: AgentView, scenario: Scenario,
-) -> dict[str, Any]:  # fmt: skip
-    """Return the description of an agent of a view; `ViewDescription.read` reads it."""
-    return {
-        "architecture": shape.model_dump(mode="json"),
-        "observation": schema.as_json(),
-        "actions": {"type": "view", "count": actions},
-        "view": asdict(view),
-        "step_s": scenario.scheduling.step,
-        "slots": scenario.admission.slots,
-    }
+ARGUMENTS: Final = {"slots": ("patience",), "classes": ("keep", "step")}
+"""Actions → which of their arguments a run may set."""
+PATIENCE: Final = 200
+"""Default number of steps without a placement after which a task is placed anyway."""
 
 
 class ViewAgent(ViewPolicy):
-    """A `Policy` that takes the action of its view that its network scores highest.
+    """A `Policy` whose network chooses among the actions of a view.
 
     Attributes:
         name: the bundle's name.
+        probability: of the last action; 1 if the agent takes the action with the highest score.
     """
 
     def __init__(
-        self, bundle: Bundle, described: ViewDescription, scenario: Scenario | None
-    ) -> None:
+        self, bundle: Bundle, described: ViewDescription, scenario: Scenario | None = None,
+        *, choose: Choose | None = None, **arguments: Any,
+    ) -> None:  # fmt: skip
         """Build the agent.
 
         Args:
             bundle: with the weights.
             described: what it sees and does.
             scenario: the one to run on; None: that of its training.
+            choose: draw an action, or take the best one; None: as the bundle says.
+            **arguments: of its actions, in the place of the training's; see `ARGUMENTS`.
 
         Raises RunError if parts of the bundle do not fit together.
         """
-        self.name = agent_label(bundle.folder)
-        where = bundle.folder / DESCRIPTION
-        self._described = described
+        self.name, where = agent_label(bundle.folder), bundle.folder / DESCRIPTION
+        self.called, self.remedy = (
+            f"agent {self.name}",
+            f"restore {where}, or train the agent again",
+        )
+        self.requires, self._resources = described.requires, described.resources
+        self._greedy = (choose or described.choose) == "greedy"
         self._scenario = scenario or Scenario.model_validate(bundle.description["scenario"])
+        entries(self._scenario, self.requires)  # so that all of them are known
         self._schema = ObservationSchema.from_json(described.observation)
-        named = [self._schema.name, str(described.view.get("actions"))]
-        if code := [name for name in named if ":" in name]:
+        view = described.agent_view
+        if code := [name for name in (self._schema.name, view.actions or "") if ":" in name]:
             raise RunError(
                 f"{where}: {code[0]!r} is code; an agent is data, and must name an observation "
                 "and actions of simkit"
             )
-        self._view: AgentView = instantiate(f"{where}: view", AgentView, described.view)
-        places = SetPlaces.of(self._schema, described.actions.count - 1)
-        self._order = None if places is None else places.order
+        slotted = self.requires.get("scheduling.step") is not None
+        self._kind = view.actions or ("slots" if slotted else "start")
+        usual = {"patience": PATIENCE} if self._kind == "slots" else {}
+        given = usual | dict(view.action_arguments or {}) | arguments
+        self._view = replace(view, action_arguments=given)
+        shape = described.architecture
+        self._order = None
+        if isinstance(shape, SetScorerShape) and (
+            places := SetPlaces.of(self._schema, shape.items)
+        ):
+            self._order = places.order
         size = self._schema.size if self._order is None else len(self._order)
         largest = max(max(abs(part.low), abs(part.high)) for part in self._schema.fields)
-        self._network = network_of(
-            bundle, described.architecture, size, described.actions.count, largest
-        )
+        self._count = described.actions.count
+        self._network = network_of(bundle, shape, size, self._count, largest)
 
-    def differences(self, scenario: Scenario) -> list[str]:
-        """Return how a scenario differs from the agent's training, a line each."""
-        stated = {
-            "scheduling.step": (scenario.scheduling.step, self._described.step_s),
-            "admission.slots": (scenario.admission.slots, self._described.slots),
-        }
-        if self._described.step_s is None:
-            del stated["admission.slots"]
-        return [
-            f"{key} is {here or 'not set'} in the scenario, {there or 'not set'} in its training; "
-            "use that, or train an agent on this scenario"
-            for key, (here, there) in stated.items()
-            if here != there
-        ]
+    @property
+    def accepts(self) -> tuple[str, ...]:
+        """Which arguments a run may set."""
+        return ("choose", *ARGUMENTS.get(self._kind, ()))
 
-    def check_cluster(self, info: SystemInfo) -> list[str]:
-        """Return why the agent cannot run on a cluster, a line for each problem."""
-        try:
-            self._build(info)
-        except ScenarioError as error:
-            return [f"agent {self.name}: {text}" for text in error.problems]
-        except PluginError as error:
-            return [f"agent {self.name}: {error}"]
-        return []
-
-    def _build(self, info: SystemInfo) -> tuple[Actions, Encoder]:
+    def build(self, info: SystemInfo) -> tuple[Actions, Encoder]:
+        if self._resources not in (None, info.resources):
+            raise ScenarioError(
+                f"the cluster's resources are {', '.join(info.resources)}, but in its training "
+                f"they were {', '.join(self._resources)}; use the same names, in this order"
+            )
         actions, encoder = self._view.build(self._scenario, info)
-        if differing := encoder.schema.differences(self._schema):
+        differing = encoder.schema.differences(self._schema)
+        if actions.count != self._count:
+            differing.append(f"actions: there are {actions.count} here, {self._count} there")
+        if differing:
             raise ScenarioError([
                 f"observation {self._schema.name}: {text} (there: in its training); train an agent "
                 "on this scenario"
@@ -209,19 +108,34 @@ class ViewAgent(ViewPolicy):
             ])  # fmt: skip
         return actions, encoder
 
-    def _choose(self, state: State) -> int:
-        allowed = self._actions.mask(state).view(np.bool_)
-        return int(np.where(allowed, self._logits(state), -np.inf).argmax())
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        super().reset(info, rng)
+        self._rng, self.probability = rng, 1.0
+
+    def choose(self, state: State) -> int:
+        allowed, logits = self.actions.mask(state).view(np.bool_), self._logits(state)
+        if self._greedy:
+            return int(np.where(allowed, logits, -np.inf).argmax())
+        chances = np.exp(masked_log_softmax(logits, allowed), dtype=np.float64)
+        below = chances.cumsum()
+        drawn = int(np.searchsorted(below, self._rng.random() * below[-1], side="right"))
+        drawn = min(drawn, len(below) - 1)
+        self.probability = float(chances[drawn])
+        return drawn
 
     def _logits(self, state: State) -> Numbers:
         """Return the network's (M + 1,) scores of the actions."""
-        seen = self._encoder.encode(state).reshape(-1)
+        seen = self.encoder.encode(state).reshape(-1)
         scores: Numbers = self._network.logits(seen if self._order is None else seen[self._order])
         return scores
 
     def scores(self, state: State) -> dict[Task, float]:
         """Return the network's score of each waiting task that it sees; higher is likelier."""
-        if not isinstance(self._actions, QueueActions):
-            return {}
-        shown = state.queue.tasks[: self._actions.count - 1]
-        return dict(zip(shown, self._logits(state).tolist(), strict=False))
+        scored = zip(self.actions.shown(state), self._logits(state).tolist(), strict=False)
+        return {task: score for task, score in scored if task is not None and task.waiting}
+
+    def why(self, state: State, task: Task) -> str:
+        """Return why a waiting task waits."""
+        if task not in self.actions.shown(state):
+            return "it is not among the tasks that the agent sees"
+        return "the network lets time go on, or chooses another task"

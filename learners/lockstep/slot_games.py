@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from simkit.agent.actions import SlotMask
 from simkit.agent.encoder import ObservationSchema
 from simkit.agent.observe_slots import (
     SOFIA_NAMES,
@@ -25,14 +26,8 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.lockstep import Lockstep, MeteredLockstep
 from simkit.learners.lockstep.outcome import outcome
 
-__all__ = ["OBSERVATIONS", "SlotGames", "SlotMask", "observer"]
+__all__ = ["OBSERVATIONS", "SlotGames", "observer"]
 
-SlotMask = Literal["none", "possible", "now", "ahead"]
-"""Which slots may be chosen.
-
-``none``: all; ``possible``: those whose task fits within the horizon; ``now``: those whose task
-fits now; ``ahead``: as ``possible``, but a step may pass only if no task fits.
-"""
 OBSERVATIONS: Final[Mapping[str, Callable[[Slotted], ObservationSchema]]] = {
     "slot-set": slot_set_schema,
     "deeprm-image": image_schema,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import ConfigDict, Field
@@ -238,6 +238,8 @@ class PairAgent:
         else:
             self._policy = FitnessPolicy(fitness)
 
+    accepts: ClassVar[tuple[str, ...]] = ("choose", "compat")
+    """Arguments that a run may set."""
     signals = NO_SIGNALS
 
     @property

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import ConfigDict, Field, model_validator
@@ -173,6 +173,8 @@ class PoolAgent:
         scorer: its weights.
     """
 
+    accepts: ClassVar[tuple[str, ...]] = ()
+    """Arguments that a run may set."""
     signals = NO_SIGNALS
 
     def __init__(

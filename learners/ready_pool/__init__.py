@@ -1,1 +1,1 @@
-"""Agents of a ready pool: the games they train on, their descriptions, and their policies."""
+"""Agents of a ready pool: the games that they train on, and how they are judged."""

@@ -15,6 +15,7 @@ from simkit.agent.ready_pool import (
     ready_size,
 )
 from simkit.arrays import Ints, stream
+from simkit.learners.common.bundle import describe_view, of_ready_pool
 from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
 from simkit.learners.lockstep.ready_pool.accounts import COSTS, Cost
 from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
@@ -98,19 +99,10 @@ class ReadySource:
         )  # fmt: skip
 
     def describe(self, shape: PerceptronShape | SetScorerShape) -> dict[str, Any]:
-        """Return what a bundle says of the agent; `ReadyDescription.read` reads it."""
-        pool = self.pool
-        dimensions = ("ready", "waiting", "horizon", "longest", "worth", "step_s")
-        return {
-            "architecture": shape.model_dump(mode="json"),
-            "observation": self.schema.as_json(),
-            "actions": {
-                "type": "ready-pool", "max_start": pool.max_start, "reject": self.rules["reject"],
-                "in_time": self.late_leave,
-            },
-            **{name: getattr(pool, name) for name in dimensions},
-            "resources": list(self.resources),
-        }  # fmt: skip
+        kind = of_ready_pool(
+            self.schema.name, self.pool, in_time=self.late_leave, reject=self.rules["reject"]
+        )
+        return describe_view(shape, self.schema, kind)
 
     def streams(self, seeds: Sequence[int]) -> JobStreams:
         """Return the stream of each seed."""

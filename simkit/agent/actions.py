@@ -8,7 +8,8 @@ action, the void one, lets time go on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from math import inf
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +35,8 @@ class Actions(Protocol):
     """Numbered actions; the last is the void one.
 
     At a decision `begin` comes first. While it then `asks`, the agent acts, until an action places
-    nothing and time `goes_on`. Last comes `end`.
+    nothing and time `goes_on`. Last comes `end`. An `update` comes before each of them, and after
+    each action that is carried out.
     """
 
     count: int
@@ -44,7 +46,7 @@ class Actions(Protocol):
         """Begin a run."""
 
     def update(self, state: State) -> None:
-        """Follow the simulation; call it as a decision begins and after a placement."""
+        """Follow the simulation; call it as a decision begins and after each action."""
 
     def begin(self, state: State) -> Iterable[Action]:
         """Yield what starts by itself as a decision begins."""
@@ -75,6 +77,10 @@ class Actions(Protocol):
         """Yield what starts by itself before time goes on."""
         return ()
 
+    def shown(self, state: State) -> Sequence[Task | None]:
+        """Return the waiting task that each of the first numbers starts; None: there is none."""
+        return ()
+
     def mask(self, state: State) -> Mask:
         """Return (M + 1,), fresh: 1 for actions that the agent may take.
 
@@ -90,21 +96,57 @@ def places_alike(meant: Action | None, action: Action, now: float) -> bool:
     return meant.task is action.task and meant.on == action.on and starts[0] == starts[1]
 
 
+SlotMask = Literal["none", "possible", "now", "ahead"]
+"""Which slots may be chosen: all; those whose task fits within the horizon, or fits now; or, as
+`ahead`, those that fit within the horizon, where time goes on only if none does."""
+
+
 class SlotActions(Actions):
     """Action m places the task in slot m at its earliest start within the horizon.
 
     Nothing is placed if the slot is empty or if its task does not fit within the horizon.
+
+    Args:
+        tracker: the slots.
+        mask: which of them may be chosen.
+        patience: after so many steps in which a task fits but none is placed, the one that can
+            begin soonest is placed anyway, and a task that never fits is refused, so that a run
+            ends; None: neither.
     """
 
-    def __init__(self, tracker: SlottedTracker) -> None:
-        self._tracker = tracker
+    def __init__(
+        self, tracker: SlottedTracker, mask: SlotMask = "possible", patience: int | None = None
+    ) -> None:
+        if mask not in get_args(SlotMask):
+            raise ScenarioError(
+                f"action_arguments: mask is {mask!r}; it must be none, possible, now or ahead"
+            )
+        if patience is not None and (
+            isinstance(patience, bool) or not isinstance(patience, int) or patience < 1
+        ):
+            raise ScenarioError(
+                f"action_arguments: patience is {patience!r}; it must be a number of steps, at "
+                "least 1"
+            )
+        self._tracker, self._masked, self._patience = tracker, mask, patience
         self.count = tracker.model.slots + 1
+        self._begin()
+
+    def _begin(self) -> None:
+        self._placed, self._idle_since = False, inf
 
     def reset(self, info: SystemInfo) -> None:
         self._tracker.reset(info)
+        self._begin()
 
     def update(self, state: State) -> None:
         self._tracker.update(state)
+
+    def begin(self, state: State) -> Iterable[Action]:
+        self._placed = False
+        if self._patience is not None:
+            self._tracker.refuse_too_long("an agent of slots", "train one with a longer horizon")
+        return ()
 
     def action_of(self, state: State, number: int) -> Place | None:
         void = self.count - 1
@@ -113,20 +155,43 @@ class SlotActions(Actions):
                 f"action {number} is not one of 0 … {void}: one for each slot, and {void} to let "
                 "time go on"
             )
-        return None if number == void else self._tracker.place(number)
+        place = None if number == void else self._tracker.place(number)
+        self._placed = self._placed or place is not None
+        return place
 
     def number_of(self, state: State, action: Action) -> int | None:
         slots = range(self.count - 1)
         alike = (m for m in slots if places_alike(self._tracker.place(m), action, state.now))
         return next(alike, None)
 
-    def mask(self, state: State) -> Mask:
-        return self._tracker.possible()
+    def end(self, state: State) -> Iterable[Action]:
+        if self._patience is None:
+            return
+        starts = [(self._tracker.earliest(slot), slot) for slot in range(self.count - 1)]
+        fitting = [(start, slot) for start, slot in starts if start >= 0]
+        if self._placed or not fitting:
+            self._idle_since = inf
+            return
+        self._idle_since = min(self._idle_since, state.now)
+        if state.now - self._idle_since >= self._patience * self._tracker.model.step_s:
+            self._idle_since = inf
+            if (place := self._tracker.place(min(fitting)[1])) is not None:
+                yield place
 
-    def mask_now(self, state: State) -> Mask:
-        """Return (M + 1,): 1 for slots whose task may start now, and for the void action."""
-        slots = range(self.count - 1)
-        return np.array([*(self._tracker.fits_now(slot) for slot in slots), True], np.int8)
+    def shown(self, state: State) -> Sequence[Task | None]:
+        return self._tracker.tasks
+
+    def mask(self, state: State) -> Mask:
+        """Return (M + 1,), fresh: 1 for slots that may be chosen, and for the void action."""
+        if self._masked == "none":
+            return np.ones(self.count, np.int8)
+        if self._masked == "now":
+            slots = range(self.count - 1)
+            return np.array([*(self._tracker.fits_now(slot) for slot in slots), True], np.int8)
+        mask = self._tracker.possible()
+        if self._masked == "ahead":
+            mask[-1] = not mask[:-1].any()
+        return mask
 
 
 class QueueActions(Actions):
@@ -164,6 +229,9 @@ class QueueActions(Actions):
         on = self._start_on(state, action.task)
         alike = on is not None and places_alike(Place(action.task, on), action, state.now)
         return waiting.index(action.task) if alike else None
+
+    def shown(self, state: State) -> Sequence[Task | None]:
+        return state.queue.tasks[: self._slots]
 
     def _start_on(self, state: State, task: Task) -> Placement | None:
         """Return where a waiting task starts if its action is taken; None: it does not."""
@@ -458,8 +526,3 @@ def make_actions(
         raise ScenarioError(f"{what} take no action_arguments; leave out {', '.join(arguments)}")
     made: QueueActions = instantiate(what, maker, arguments or {}, given)
     return made
-
-
-def slot_actions_as_json(slots: int) -> dict[str, Any]:
-    """Return the kind and number of `SlotActions` as plain values."""
-    return {"type": "slots", "slots": slots, "void": slots, "count": slots + 1}

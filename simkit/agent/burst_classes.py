@@ -17,7 +17,7 @@ that advance together see the same numbers.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Final, get_args
@@ -132,6 +132,8 @@ def class_schema(model: Slotted, *, paper: bool = False) -> ObservationSchema:
 
 PATIENCE: Final = 5
 """Default most steps in a row in which nothing runs though a task fits."""
+PLANNED: Final = 50
+"""The most tasks that are planned at a decision where no place is reserved."""
 _NOISE = 1e-6  # of a step: rounding errors of a quotient
 
 
@@ -177,20 +179,29 @@ class ClassTracker:
             )
         self._capacity = np.maximum(info.capacity.sum(axis=0), 1e-12)
         self.still_since = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget what is planned, as a decision ends."""
+        self.planned: dict[Task, tuple[Placement, float]] = {}
 
     def update(self, state: State) -> None:
-        """Follow the simulation; call it as a decision begins and after a placement."""
+        """Follow the simulation; call it as a decision begins and after each action."""
         self._now = state.now
         self._profile = state.profile()
+        for task, (on, start_s) in self.planned.items():
+            self._profile.hold(task, on, start_s)
         self.busy = bool(len(state.running) or state.reservations)
         ends = state.expected_ends
         self.overdue = bool(ends) and ends[0][0] <= state.now
         self._waiting: list[deque[Task]] = [deque() for _ in range(self.model.slots)]
         for task in state.queue.tasks:
+            if task in self.planned:
+                continue
             steps = ceil(min(task.estimate_s, ENDLESS_S) / self.model.step_s - _NOISE)
             self._waiting[min(max(steps, 1), self.model.slots) - 1].append(task)
         self._find_starts()
-        if self.busy or not (self.starts() == 0).any():
+        if self.busy or self.planned or not (self.starts() == 0).any():
             self.still_since = None
         elif self.still_since is None:
             self.still_since = self._now
@@ -211,8 +222,7 @@ class ClassTracker:
         return due is None or self._now < due
 
     def _find_starts(self) -> None:
-        first = [tasks[0] if tasks else None for tasks in self._waiting]
-        self._starts = [self._earliest(task) for task in first]
+        self._starts = [self._earliest(task) for task in self.first()]
 
     def _earliest(self, task: Task | None) -> tuple[float, Placement] | None:
         """Return when and where a task can start; a bag only now, as far as it fits."""
@@ -277,19 +287,23 @@ class ClassTracker:
             earliest=self.starts(),
         )
 
-    def plan(self, number: int) -> float:
-        """Keep the place of a class's first task, until the next `update`; return its start in s.
+    def plan(self, number: int) -> None:
+        """Keep the place of a class's first task without a reservation, until `forget`.
 
-        Instances of a bag that have no place wait for the next decision. Raises LookupError if
-        nothing can be placed.
+        Raises LookupError if nothing can be placed.
         """
         found = self._starts[number]
         if found is None:
             raise LookupError(f"no task of class {number} can be placed")
-        self._profile.hold(self._waiting[number].popleft(), found[1], found[0])
-        self.still_since = None  # it runs, or will
+        task = self._waiting[number].popleft()
+        self.planned[task] = found[1], found[0]
+        self._profile.hold(task, found[1], found[0])
+        self.still_since = None  # it will run
         self._find_starts()
-        return found[0]
+
+    def first(self) -> list[Task | None]:
+        """Return (M,) the first waiting task of each class; None: there is none."""
+        return [tasks[0] if tasks else None for tasks in self._waiting]
 
 
 class ClassActions(Actions):
@@ -299,13 +313,18 @@ class ClassActions(Actions):
         tracker: the classes.
         starts: ``ahead``: a task is placed as early as it fits, reserved if that is later, and the
             void action is offered only if no task can be placed; ``now``: only what fits now is
-            placed, and time may go on, within the tracker's patience. While something runs past its
-            expected end, when a reservation would be a guess, both are as ``now``.
+            placed, and time may go on, within the tracker's patience.
+        keep: whether a place ahead is reserved. If not, and while something runs past its expected
+            end, when a reservation would be a guess, it is kept until the decision ends, and all
+            that has not started is planned anew at the next.
     """
 
-    def __init__(self, tracker: ClassTracker, starts: Starts = "ahead") -> None:
-        self._tracker, self._starts = tracker, starts
+    def __init__(
+        self, tracker: ClassTracker, starts: Starts = "ahead", *, keep: bool = True
+    ) -> None:
+        self._tracker, self._starts, self._keep = tracker, starts, keep
         self.count = tracker.model.actions
+        self._planned = False  # by the last action
 
     def reset(self, info: SystemInfo) -> None:
         self._tracker.reset(info)
@@ -314,17 +333,10 @@ class ClassActions(Actions):
         self._tracker.update(state)
 
     def begin(self, state: State) -> Iterable[Action]:
-        if state.suspended:
-            yield from resumptions(state)
-        if self._starts == "now":
-            self._tracker.update(state)
-            due = self._tracker.must_start_at
-            if due is not None and due > state.now:
-                yield WakeAt(due)
+        return resumptions(state) if state.suspended else ()
 
     def asks(self, state: State) -> bool:
-        self._tracker.update(state)  # time has gone on, or something was placed
-        return bool(self.mask(state)[:-1].any())
+        return len(self._tracker.planned) < PLANNED and bool(self.mask(state)[:-1].any())
 
     def action_of(self, state: State, number: int) -> Place | None:
         if not 0 <= number < self.count:
@@ -332,25 +344,43 @@ class ClassActions(Actions):
                 f"action {number} is not one of 0 … {self.count - 1}: one for each class, and "
                 f"{self.count - 1} to let time go on"
             )
-        if number == self.count - 1:
-            return None
-        place = self._tracker.place(number)
+        place = self._placed(number)
         later = place is not None and place.start is not None
-        return None if later and self._now_alone else place
+        self._planned = later and not (self._keep and not self._tracker.overdue)
+        if self._planned:
+            self._tracker.plan(number)
+        return None if self._planned else place
+
+    def _placed(self, number: int) -> Place | None:
+        """Return the placement that a number means; None: there is none."""
+        place = self._tracker.place(number) if number < self.count - 1 else None
+        later = place is not None and place.start is not None
+        return None if later and self._starts == "now" else place
 
     def number_of(self, state: State, action: Action) -> int | None:
         classes = range(self.count - 1)
-        alike = (m for m in classes if places_alike(self.action_of(state, m), action, state.now))
+        alike = (m for m in classes if places_alike(self._placed(m), action, state.now))
         return next(alike, None)
 
-    @property
-    def _now_alone(self) -> bool:
-        """Whether only what fits now can be placed."""
-        return self._starts == "now" or self._tracker.overdue
+    def goes_on(self, state: State) -> bool:
+        return not (self._planned and self.asks(state))
+
+    def end(self, state: State) -> Iterable[Action]:
+        """Yield when the agent is asked next, if nothing else happens before."""
+        tracker, due = self._tracker, self._tracker.must_start_at
+        begins = [start_s for _, start_s in tracker.planned.values()]
+        tracker.forget()
+        if begins and not tracker.overdue:
+            yield WakeAt(min(begins))
+        elif due is not None and due > state.now:
+            yield WakeAt(due)
+
+    def shown(self, state: State) -> Sequence[Task | None]:
+        return self._tracker.first()
 
     def mask(self, state: State) -> Mask:
         """Return (M + 1,), fresh: 1 for classes with a placeable task, and for the void action."""
-        return self._tracker.mask("now" if self._now_alone else "ahead").view(np.int8)
+        return self._tracker.mask(self._starts).view(np.int8)
 
 
 class ClassEncoder(Encoder):
@@ -381,6 +411,8 @@ def classes_of(
     step: str | float | None = None,
     starts: Starts = "ahead",
     patience: int = PATIENCE,
+    keep: bool = True,
+    resources: int | None = None,
 ) -> tuple[ClassActions, ClassEncoder]:
     """Return actions and encoder that share a tracker.
 
@@ -393,6 +425,8 @@ def classes_of(
         step: the width of a class, and the length of a step ahead: a duration or seconds.
         starts: see `ClassActions`.
         patience: of ``now``, in steps: see `ClassTracker`.
+        keep: see `ClassActions`.
+        resources: how many are shown, those that the cluster lacks as free; None: the cluster's.
 
     Raises ScenarioError, all problems at once, for another observation or step, other starts, or a
     patience below 0.
@@ -407,6 +441,8 @@ def classes_of(
         problems.append(f"action_arguments: starts is {starts!r}; it must be ahead or now")
     if patience < 0:
         problems.append(f"action_arguments: patience is {patience}; it must be at least 0 steps")
+    if not isinstance(keep, bool):
+        problems.append(f"action_arguments: keep is {keep!r}; it must be true or false")
     step_s = 1.0
     try:
         if step is None:
@@ -418,6 +454,9 @@ def classes_of(
         )
     if problems:
         raise ScenarioError(problems)
-    model = class_model(classes, horizon, backlog_shown, step_s, len(info.resources))
+    shown = len(info.resources) if resources is None else resources
+    model = class_model(classes, horizon, backlog_shown, step_s, shown)
     tracker = ClassTracker(model, patience)
-    return ClassActions(tracker, starts), ClassEncoder(tracker, paper=CLASS_ENCODERS[name])
+    return ClassActions(tracker, starts, keep=keep), ClassEncoder(
+        tracker, paper=CLASS_ENCODERS[name]
+    )

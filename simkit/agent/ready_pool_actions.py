@@ -18,7 +18,7 @@ beyond it, reject a job of the ready pool.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import ceil, floor, inf
 from typing import Literal, get_args
 
@@ -74,7 +74,7 @@ class ReadyTracker:
         self._left_s: dict[Allocation, float] = {}  # of suspended ones, expected time to run
 
     def update(self, state: State) -> None:
-        """Follow the simulation; call it as a decision begins and after an action."""
+        """Follow the simulation; call it as a decision begins and after each action."""
         self._state, self._now = state, state.now
         for allocation in state.ended:
             if allocation in state.suspended and allocation not in self._left_s:
@@ -244,16 +244,11 @@ class ReadyActions(Actions):
 
     def begin(self, state: State) -> Iterable[Action]:
         self._acted = False
-        while state.suspended:
-            self._tracker.update(state)
-            resume = self._tracker.resumable()
-            if resume is None:
-                return
+        while state.suspended and (resume := self._tracker.resumable()) is not None:
             yield resume
 
     def end(self, state: State) -> Iterable[Action]:
         if state.suspended:  # nothing else may happen before what is left of one fits
-            self._tracker.update(state)
             due = self._tracker.resumes_at()
             if due <= state.now:  # what the agent has just stopped stays so for a step
                 due = state.now + self._tracker.pool.step_s
@@ -264,7 +259,6 @@ class ReadyActions(Actions):
         """Return whether there is a choice: time goes on by itself where nothing can be done."""
         if self._acted and self._advance == "each":
             return False
-        self._tracker.update(state)
         return bool(self.mask(state)[:-1].any())
 
     def action_of(self, state: State, number: int) -> Action | None:
@@ -302,6 +296,9 @@ class ReadyActions(Actions):
         places = range(len(tasks))
         alike = (m for m in places if places_alike(tracker.place(m), action, state.now))
         return next(alike, None)
+
+    def shown(self, state: State) -> Sequence[Task | None]:
+        return self._tracker.tasks
 
     def _youngest(self, state: State) -> list[Allocation]:
         return list(reversed(state.running))[: self._suspend]

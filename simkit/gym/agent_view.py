@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
 from multiprocessing import current_process
@@ -33,9 +33,10 @@ from simkit.errors import PolicyError, ScenarioError
 from simkit.experiment.api import scenario_source
 from simkit.gym.episodes import Episode
 from simkit.plugins import instantiate
-from simkit.policy import SystemInfo
+from simkit.policy import Action, SystemInfo
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import Source, load_scenario
+from simkit.sections import Count, Positive
 from simkit.workload import Workload
 
 OF_QUEUE = frozenset({"queue-table", "queue-set"})
@@ -56,18 +57,18 @@ class AgentView:
     in slotted time, else ``queue-table``, which shows any cluster."""
     observation_arguments: Mapping[str, Any] | None = None
     """Arguments of the encoder."""
-    slots: int | None = None
+    slots: Count | None = None
     """M; None: `admission.slots` of the scenario, or 10 outside of slotted time and of classes."""
-    horizon: int | None = None
+    horizon: Count | None = None
     """Steps ahead that are planned; None: 48 for a ready pool, else 20. The next four are for
     slotted scenarios, but classes count tasks behind the first as well."""
-    max_length: int = 15
+    max_length: Count = 15
     """Steps of the longest task."""
-    backlog_shown: int = 60
+    backlog_shown: Count = 60
     """Tasks behind the slots that an observation can count."""
-    memory: int = 10
+    memory: Count = 10
     """The steps since the last arrival are counted up to this number."""
-    unit: float | Sequence[float] = 1.0
+    unit: Positive | Sequence[Positive] = 1.0
     """Amount of a resource in a unit, one number for all resources or one for each."""
     actions: str | None = None
     """What an action does: ``slots`` in slotted time, else ``start``, ``next-head`` or ``pick``,
@@ -104,14 +105,19 @@ class AgentView:
             slots = self.slots or scenario.admission.slots or DEFAULT_SLOTS
             actions = make_actions(self.actions or "start", slots, info, self.action_arguments)
             return actions, self._encoder("queue-table", info, None, slots)
-        self._check_slotted()
+        if self.actions not in (None, "slots"):
+            raise ScenarioError(
+                f"actions {self.actions!r}: in slotted time an action is a slot; leave that out, "
+                "or take a scenario without scheduling.step"
+            )
         model = slotted_model(
             scenario, info, slots=self.slots, horizon=self.steps_ahead,
             max_length=self.max_length, backlog_shown=self.backlog_shown, memory=self.memory,
             unit=self.unit,
         )  # fmt: skip
-        tracker = SlottedTracker(model)
-        return SlotActions(tracker), self._encoder("deeprm-compact", info, tracker, model.slots)
+        tracker, given = SlottedTracker(model), self.action_arguments or {}
+        made = instantiate("action_arguments of 'slots'", SlotActions, given, {"tracker": tracker})
+        return made, self._encoder("deeprm-compact", info, tracker, model.slots)
 
     def _classes(self, scenario: Scenario, info: SystemInfo) -> tuple[Actions, Encoder]:
         """Return actions and encoder of burst classes, on any cluster."""
@@ -163,20 +169,6 @@ class AgentView:
                 "take none; leave that out"
             )
 
-    def _check_slotted(self) -> None:
-        """Raise ScenarioError for actions other than slotted time's."""
-        wrong = []
-        if self.actions not in (None, "slots"):
-            wrong.append(f"actions {self.actions!r}")
-        if self.action_arguments:
-            wrong.append(f"action_arguments {dict(self.action_arguments)}")
-        if wrong:
-            raise ScenarioError(
-                f"{' and '.join(wrong)}: in slotted time an action is a slot; leave "
-                f"{'both' if len(wrong) > 1 else 'that'} out, or take a scenario without "
-                "scheduling.step"
-            )
-
     def _encoder(
         self, default: str, info: SystemInfo, tracker: SlottedTracker | None, slots: int
     ) -> Encoder:
@@ -215,7 +207,6 @@ class Play:
         self.encoder.reset(episode.state.info)
         self.asked = self._go_on()
         episode.collect()
-        self.actions.update(episode.state)
 
     def step(self, number: int) -> float:
         """Act once while asked; return the reward.
@@ -228,12 +219,11 @@ class Play:
         if meant is None:
             goes_on = actions.goes_on(state)
         else:
-            episode.apply(meant)
+            self._carry_out((meant,))
             goes_on = not actions.asks(state)
         if goes_on:
             self.asked = self.asked and self._go_on()
             reward = episode.collect()
-        actions.update(state)
         return reward
 
     def observe(self) -> Numbers:
@@ -249,14 +239,19 @@ class Play:
         episode, actions = self.episode, self.actions
         state = episode.state
         while True:
-            for place in actions.end(state):
-                episode.apply(place)
-            if not episode.advance():
+            self._carry_out(actions.end(state))
+            on = episode.advance()
+            actions.update(state)
+            if not on:
                 return False
-            for place in actions.begin(state):
-                episode.apply(place)
+            self._carry_out(actions.begin(state))
             if actions.asks(state):
                 return True
+
+    def _carry_out(self, several: Iterable[Action]) -> None:
+        for action in several:
+            self.episode.apply(action)
+            self.actions.update(self.episode.state)
 
 
 def with_slots(observation: str, arguments: Mapping[str, Any] | None, slots: int) -> dict[str, Any]:

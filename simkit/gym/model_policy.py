@@ -16,7 +16,8 @@ import inspect
 import pickle
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
@@ -329,36 +330,89 @@ def load_model(
     return ModelPolicy(model, scenario, view, statistics, name=path.name)
 
 
+def entries(scenario: Scenario, keys: Iterable[str]) -> dict[str, Any]:
+    """Return the values that dotted keys have in a scenario, lists as lists."""
+    found = {key: reduce(getattr, key.split("."), scenario) for key in keys}
+    return {key: [*value] if isinstance(value, tuple) else value for key, value in found.items()}
+
+
+def _shown(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value or "not set")
+
+
 class ViewPolicy(ABC):
-    """A policy that sees and acts as an agent does in `SchedulingEnv`."""
+    """A policy that sees and acts as an agent does in `SchedulingEnv`.
+
+    Attributes:
+        called: what messages call it.
+        remedy: what helps where it cannot run.
+        requires: dotted key of a scenario → the value that it must have, as where it was trained.
+    """
+
+    called: str
+    remedy: str
+    requires: Mapping[str, Any]
 
     @abstractmethod
-    def _build(self, info: SystemInfo) -> tuple[Actions, Encoder]:
+    def build(self, info: SystemInfo) -> tuple[Actions, Encoder]:
         """Return actions and encoder; raises ScenarioError if the cluster does not suit them."""
 
     @abstractmethod
-    def _choose(self, state: State) -> int:
+    def choose(self, state: State) -> int:
         """Return the number of the next action."""
+
+    def differences(self, scenario: Scenario) -> list[str]:
+        """Return how a scenario differs from that of the training, a line each."""
+        return [
+            f"{key} is {_shown(here)} in the scenario, {_shown(self.requires[key])} where it was "
+            "trained; use that, or train one on this scenario"
+            for key, here in entries(scenario, self.requires).items()
+            if here != self.requires[key]
+        ]
+
+    def check_scenario(self, scenario: Scenario) -> list[str]:
+        """Return how a scenario differs from that of the training, a line each with its name."""
+        return [f"{self.called}: {text}" for text in self.differences(scenario)]
+
+    def check_cluster(self, info: SystemInfo) -> list[str]:
+        """Return why it cannot run on a cluster, a line for each problem."""
+        try:
+            self._begin(info)
+        except ScenarioError as error:
+            return [f"{self.called}: {text}" for text in error.problems]
+        except PluginError as error:
+            return [f"{self.called}: {error}"]
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            return [f"{self.called}: {error}; {self.remedy}"]
+        return []
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """Begin a run; raises ScenarioError if the cluster does not suit the agent."""
-        self._actions, self._encoder = self._build(info)
-        self._actions.reset(info)
-        self._encoder.reset(info)
+        if problems := self.check_cluster(info):
+            raise ScenarioError(problems)
+
+    def _begin(self, info: SystemInfo) -> None:
+        self.actions, self.encoder = self.build(info)
+        self.actions.reset(info)
+        self.encoder.reset(info)
 
     def schedule(self, state: State) -> Iterator[Action]:
         """Act as the agent chooses, until nothing is asked or time goes on."""
-        actions = self._actions
+        actions = self.actions
         actions.update(state)
-        yield from actions.begin(state)
+        yield from self._followed(actions.begin(state), state)
         while actions.asks(state):
-            meant = actions.action_of(state, self._choose(state))
+            meant = actions.action_of(state, self.choose(state))
             if meant is not None:
-                yield meant
-                actions.update(state)
+                yield from self._followed((meant,), state)
             elif actions.goes_on(state):
                 break
-        yield from actions.end(state)
+        yield from self._followed(actions.end(state), state)
+
+    def _followed(self, several: Iterable[Action], state: State) -> Iterator[Action]:
+        for action in several:
+            yield action
+            self.actions.update(state)
 
 
 class ModelPolicy(ViewPolicy):
@@ -383,44 +437,25 @@ class ModelPolicy(ViewPolicy):
         cannot be shown here.
         """
         self.name = name or type(model).__name__
+        self.called, self.remedy = (
+            f"policy: model {self.name!r}",
+            f"in policy.args: {_SAME_ARGUMENTS}",
+        )
         predict = getattr(model, "predict", None)
         if not callable(predict):
             raise PolicyError(
-                f"policy: model {self.name!r} has no predict(observation) that returns an action "
+                f"{self.called} has no predict(observation) that returns an action "
                 "and a memory or None; give a trained model or an object with this method"
             )
-        self._shown = Shown(f"policy: model {self.name!r}", model, statistics)
+        self._shown = Shown(self.called, model, statistics)
         self._predict: Callable[..., Any] = predict
         self._takes = _parameters(predict)
         self._model, self._scenario, self._view = model, scenario, view
+        slotted = scenario.scheduling.step is not None
+        keys = ("scheduling.step", "admission.slots") if slotted else ("scheduling.step",)
+        self.requires = entries(scenario, keys)
 
-    def check_scenario(self, scenario: Scenario) -> list[str]:
-        """Return how a scenario differs from the environment's in slotted time, a line each."""
-        mine = self._scenario
-        stated = {"scheduling.step": (scenario.scheduling.step, mine.scheduling.step)}
-        if mine.scheduling.step is not None:
-            stated["admission.slots"] = (scenario.admission.slots, mine.admission.slots)
-        return [
-            f"policy: model {self.name!r}: {key} is {here or 'not set'} in the scenario, "
-            f"{there or 'not set'} in the model's environment; use that, or make an environment of "
-            "this scenario"
-            for key, (here, there) in stated.items()
-            if here != there
-        ]
-
-    def check_cluster(self, info: SystemInfo) -> list[str]:
-        """Return why the model cannot run on a cluster, a line for each problem."""
-        try:
-            self._build(info)
-        except ScenarioError as error:
-            return [f"policy: model {self.name!r}: {text}" for text in error.problems]
-        except PluginError as error:
-            return [f"policy: model {self.name!r}: {error}"]
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-            return [f"policy: model {self.name!r}: {error} (in policy.args); {_SAME_ARGUMENTS}"]
-        return []
-
-    def _build(self, info: SystemInfo) -> tuple[Actions, Encoder]:
+    def build(self, info: SystemInfo) -> tuple[Actions, Encoder]:
         """Return actions and encoder; raises ScenarioError if they are not those of the model."""
         actions, encoder = self._view.build(self._scenario, info)
         shape = encoder.schema.shape
@@ -449,16 +484,16 @@ class ModelPolicy(ViewPolicy):
         self._memory: Any = None
         self._begins = True
 
-    def _choose(self, state: State) -> int:
+    def choose(self, state: State) -> int:
         offered: dict[str, Any] = {
             "state": self._memory, "episode_start": np.array([self._begins]), "deterministic": True,
         }  # fmt: skip
         mask = None
         if self._shown.needs_mask or "action_masks" in self._takes:
-            mask = self._actions.mask(state)
+            mask = self.actions.mask(state)
             offered["action_masks"] = mask.view(np.bool_)
         given = {key: value for key, value in offered.items() if key in self._takes}
-        seen = self._shown(self._encoder.encode(state), mask)
+        seen = self._shown(self.encoder.encode(state), mask)
         action, self._memory = self._predict(seen, **given)
         self._begins = False
         return action_number(action)

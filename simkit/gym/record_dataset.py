@@ -330,7 +330,7 @@ class PlayedEpisode:
                 taken, made = self._answer(seen, next(stream_of, None)), made + 1
                 meant = actions.action_of(state, taken.action)
                 if meant is not None:
-                    self._episode.apply(meant)
+                    self._carry_out((meant,))
                 elif actions.goes_on(state):
                     break
             if (more := next(stream_of, None)) is not None:
@@ -358,17 +358,19 @@ class PlayedEpisode:
                 "`scheduling: {step: …}` to the scenario, or record another policy"
             )
         self._woken, self._asked, self._moved = set(), set(), True
-        if not self._episode.advance():
-            return False
-        self._carry_out(self._actions.begin(self._state))
-        return True
+        on = self._episode.advance()
+        self._actions.update(self._state)
+        if on:
+            self._carry_out(self._actions.begin(self._state))
+        return on
 
     def _carry_out(self, actions: Iterable[Action]) -> None:
-        """Do what the environment does by itself."""
+        """Do what an agent does, or what the environment does by itself."""
         for action in actions:
             if isinstance(action, WakeAt):
                 self._woken.add(action.time_s)
             self._episode.apply(action)
+            self._actions.update(self._state)
 
     def _pulled(self) -> Iterator[Action]:
         """Yield what the policy does at this decision, without the times at which it wakes."""
@@ -395,7 +397,6 @@ class PlayedEpisode:
 
     def _look(self) -> Row:
         """Return what is seen now."""
-        self._actions.update(self._state)
         mask = self._actions.mask(self._state).view(np.bool_)
         return Row(self._encoder.encode(self._state), mask)
 

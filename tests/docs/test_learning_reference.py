@@ -48,12 +48,9 @@ def test_all_that_a_training_writes_is_told(learner, tmp_path):
     assert set(found) == told("key of `training.json`")
     columns = pl.read_parquet(trained.folder / "metrics.parquet").columns
     assert set(columns) <= told("column of `metrics.parquet`")
-    of_some = {
-        "slotted", "resources", "horizon", "backlog_shown", "step_s", "ready", "waiting", "longest",
-        "worth", "view", "slots", "choose",
-    }  # fmt: skip
+    of_views = {"view", "requires", "resources", "choose"}
     found = json.loads((trained.agent / "agent.json").read_text("utf-8"))
-    assert set(found) | of_some == told("key of `agent.json`")
+    assert set(found) | of_views == told("key of `agent.json`")
     named = set(re.findall(r"^\| `([\w.]+)/?` \|", LEARNERS, re.MULTILINE))
     assert {p.name for p in trained.folder.iterdir() if not p.name.startswith(".")} <= named
 

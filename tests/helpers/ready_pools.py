@@ -13,9 +13,8 @@ from simkit.engine.simulation import Simulation
 from simkit.experiment import Experiment
 from simkit.gym.episodes import Episodes, Nowhere
 from simkit.learners.agent import load_agent
-from simkit.learners.common.bundle import read_bundle
+from simkit.learners.common.bundle import ViewDescription, read_bundle
 from simkit.learners.common.inference import plain_network
-from simkit.learners.ready_pool.description import ReadyDescription
 from simkit.policy import Place
 from simkit.scenario import Scenario
 
@@ -30,7 +29,7 @@ def check_acts_as_in_lockstep(made: Any, where: Scenario, folder: Path) -> None:
     made.write_agent(folder, {})
     games = made.source.games(made.source.streams([5]))
     bundle = read_bundle(folder)
-    network = plain_network(ReadyDescription.read(bundle.description).architecture, bundle.weights)
+    network = plain_network(ViewDescription.read(bundle.description).architecture, bundle.weights)
     while len(games.active):
         scores = network.logits(games.observe())
         games.step(np.where(games.mask(), scores, -np.inf).argmax(axis=1))

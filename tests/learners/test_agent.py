@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from small_scenarios import CLASSES, DEEPRM, READY
 
 from simkit.agent.observe_slots import compact_schema
 from simkit.agent.slotted import Slotted
 from simkit.errors import PolicyError, RunError, ScenarioError
 from simkit.experiment.api import simulate
 from simkit.learners.agent import load_agent
-from simkit.learners.common.bundle import hash_bundle, read_bundle, write_bundle
+from simkit.learners.common.bundle import (
+    ViewDescription,
+    describe_view,
+    hash_bundle,
+    of_slots,
+    read_bundle,
+    up_to_date,
+    write_bundle,
+)
+from simkit.learners.common.shapes import PerceptronShape
+from simkit.learners.games.view_agent import ViewAgent
 from simkit.policy import SystemInfo
+from simkit.scenario import Scenario
 from simkit.verify import verify_run
 
 MODEL = Slotted(capacity=(4, 4), slots=3, horizon=8, max_length=5, backlog=20, backlog_shown=16)
 VOID = MODEL.slots
-ACTIONS = {"type": "slots", "slots": VOID, "void": VOID, "count": MODEL.actions, "mask": "none"}
 INFO = SystemInfo(("cpu", "mem"), ("pool",), np.array([[4.0, 4.0]]), ())
 HEADER = "job_id,submit_time_s,run_time_s,cpu,mem"
+POOL = {
+    "cluster": {"machines": [{"count": 1, "cpu": 4, "mem": 4}]},
+    "admission": {"slots": 3, "backlog": 20}, "estimates": "actual", "scheduling": {"step": "1s"},
+}  # fmt: skip
+SHOWN = {"workload": {"type": "deeprm", "offered_load": 0.9, "steps": 5}, **POOL}
+"""A scenario on which the agents below were trained, as it were."""
 JOBS = f"{HEADER}\n" + "".join(
     f"{i},{i // 2},{1 + i % 5},{1 + i % 3},{1 + i % 4}\n" for i in range(30)
 )
@@ -44,16 +62,11 @@ def bundle(folder: Path, bias: dict[int, float] | None = None, **changes: Any) -
         "layers.1.weight": np.zeros((2, MODEL.actions), np.float32),
         "layers.1.bias": last,
     }
-    layers = [schema.size, 2, MODEL.actions]
-    description = {
-        "architecture": {"type": "perceptron", "layers": layers, "activation": "relu"},
-        "observation": schema.as_json(),
-        "actions": ACTIONS,
-        "slotted": asdict(MODEL),
-        "resources": ["cpu", "mem"],
-        **changes,
-    }
-    write_bundle(folder, weights, description)
+    layers = (schema.size, 2, MODEL.actions)
+    shape = PerceptronShape(type="perceptron", layers=layers, activation="relu")
+    kind = of_slots(schema.name, MODEL, "none", ("cpu", "mem"))
+    description = describe_view(shape, schema, kind) | {"scenario": SHOWN}
+    write_bundle(folder, weights, description | changes)
     return folder
 
 
@@ -66,10 +79,7 @@ def scenario(tmp_path: Path) -> Callable[..., dict[str, Any]]:
         columns = {name: name for name in HEADER.split(",")}
         return {
             "workload": {"type": "tasks", "path": str(tmp_path / "jobs.csv"), "columns": columns},
-            "cluster": {"machines": [{"count": 1, "cpu": 4, "mem": 4}]},
-            "admission": {"slots": 3, "backlog": 20},
-            "estimates": "actual",
-            "scheduling": {"step": "1s"},
+            **POOL,
             "policy": {"agent": str(agent), "args": args},
         }
 
@@ -92,7 +102,8 @@ def test_samples_have_the_networks_probabilities(tmp_path):
     chances = {action: float(np.log(action + 1)) for action in range(MODEL.actions)}
     agent = load_agent(bundle(tmp_path / "a", chances))
     agent.reset(INFO, np.random.default_rng(0))
-    drawn = np.bincount([agent._choose(None) for _ in range(20_000)])  # type: ignore[arg-type]
+    assert isinstance(agent, ViewAgent)
+    drawn = np.bincount([agent.choose(None) for _ in range(20_000)])  # type: ignore[arg-type]
     assert drawn / 20_000 == pytest.approx([0.1, 0.2, 0.3, 0.4], abs=0.012)
 
 
@@ -100,12 +111,12 @@ def test_samples_have_the_networks_probabilities(tmp_path):
     ("changes", "places"),
     [
         ({"admission": {"slots": 4}}, "admission.slots"),
-        ({"admission": {}, "scheduling": {"step": "2s"}}, "admission.slots scheduling.step"),
+        ({"admission": {}, "scheduling": {"step": "2s"}}, "scheduling.step admission.slots"),
         ({"scheduling": {}}, "scheduling.step"),
         ({"scheduling": {"every": "1s"}}, "scheduling.step"),
         ({"processes": [{"path": f"{__file__}:None"}]}, "processes"),
         # known once the cluster is there
-        ({"cluster": {"machines": [{"count": 1, "cpu": 4, "mem": 8}]}}, "mem"),
+        ({"cluster": {"machines": [{"count": 1, "cpu": 4, "mem": 8}]}}, "capacity"),
         ({"cluster": {"machines": [{"count": 2, "cpu": 4, "mem": 4}]}}, "machines"),
     ],
 )
@@ -129,12 +140,12 @@ def test_another_observation_is_refused_by_its_field(tmp_path, scenario):
     ("key", "value"),
     [
         ("architecture", {"type": "perceptron", "layers": [3, 4], "activation": "relu"}),
-        ("slotted", asdict(MODEL) | {"slots": 0}),
-        ("actions", ACTIONS | {"count": 9}),
+        ("requires", {"scheduling.steps": 1.0}),
+        ("actions", {"type": "view", "count": 9}),
     ],
 )
 def test_a_bundle_whose_parts_do_not_fit_is_refused(tmp_path, key, value):
-    with pytest.raises(RunError, match="slots" if key == "slotted" else key):
+    with pytest.raises(RunError, match="steps" if key == "requires" else key):
         load_agent(bundle(tmp_path / "a", **{key: value}))
 
 
@@ -175,10 +186,19 @@ def test_an_observation_that_names_code_is_refused_and_the_code_does_not_run(tmp
 
 KINDS = sorted((Path(__file__).parents[1] / "golden" / "agents").iterdir())
 """A bundle of each kind of agent."""
+WHERE = {
+    "ppo": DEEPRM,
+    "dqn": CLASSES,
+    "dqn-paper": CLASSES,
+    "rare": READY,
+    "cocorl-rejects": READY,
+}
+"""Agent of a view → a scenario for it."""
 MADE = {"format", "learner", "seed", "weights_sha256", "sha256"}
 """What a bundle says of how it was made."""
-OPTIONAL = {"actions.suspend", "actions.advance", "actions.patience", "architecture.scores",
-            "architecture.kernel", "architecture.stride"}  # fmt: skip
+READ = MADE | set(ViewDescription.model_fields)
+"""What is read of a bundle of a view."""
+OPTIONAL = {"architecture.scores"}
 """Entries that came later, and have a default for older bundles."""
 
 
@@ -197,23 +217,26 @@ def sections(stated: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], str]
 def test_every_entry_is_checked_though_the_hashes_fit(tmp_path, kind):
     """One that is missing would be guessed, and one that is not known ignored."""
     folder = shutil.copytree(kind, tmp_path / "agent")
-    path, written = folder / "agent.json", (kind / "agent.json").read_text()
+    path, whole = folder / "agent.json", json.loads((kind / "agent.json").read_text())
+    where = Scenario.model_validate(WHERE[kind.name]) if kind.name in WHERE else None
+    if where is not None:
+        whole = {k: v for k, v in up_to_date(whole).items() if k in READ}
 
     def refused(place: str, change: Callable[[dict[str, Any], str], Any]) -> None:
-        stated = json.loads(written)
+        stated = copy.deepcopy(whole)
         change(*{where: (holder, key) for where, holder, key in sections(stated)}[place])
         path.write_text(json.dumps(stated))
         hash_bundle(folder)
         with pytest.raises((RunError, ScenarioError)) as caught:
-            load_agent(folder).reset(INFO, np.random.default_rng(0))
-        named = {place.partition(".")[0], place.rpartition(".")[2]}
+            load_agent(folder, where).reset(INFO, np.random.default_rng(0))
+        named = {place.partition(".")[0], place.rpartition(".")[2].removesuffix("_arguments")}
         sized = place.endswith("_units")  # the weights that do not fit are named
         assert sized or any(name in str(caught.value) for name in named), (place, caught.value)
 
-    for place, *_ in [*sections(json.loads(written))]:
+    for place, *_ in [*sections(whole)]:
         for wrong in ("x", -1, {"x": 1}, [{}]):
             refused(place, lambda holder, key, wrong=wrong: holder.update({key: wrong}))
-        if place not in OPTIONAL:
+        if place not in OPTIONAL and not place.startswith("requires."):
             refused(place, lambda holder, key: holder.pop(key))
         if "." in place and not place.startswith("observation"):
             refused(place, lambda holder, key: holder.update({f"{key}_": 1}))

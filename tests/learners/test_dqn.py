@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,8 @@ from trainings import deeprm_scenario, schedqrm_scenario, small_training
 
 from simkit import simulate
 from simkit.arrays import stream
-from simkit.errors import RunError, ScenarioError
-from simkit.learners.agent import load_agent
+from simkit.errors import ScenarioError
 from simkit.learners.common.action_values import ValueNetwork, best_next
-from simkit.learners.common.bundle import hash_bundle
 from simkit.learners.common.networks import build
 from simkit.learners.common.shapes import PerceptronShape
 from simkit.learners.dqn import ComparingRecorder, DQNTraining, Move
@@ -159,31 +156,18 @@ def test_who_would_wait_for_ever_starts_when_patience_ends(scheduling, patience,
 
 
 def test_wrong_uses_of_an_agent(tmp_path):
-    folder = agent_in(tmp_path / "agent", training())
-    for arguments in ({"choose": "greedy"}, {"keep": "yes"}, {"step": "soon"}):
-        with pytest.raises(ScenarioError, match=next(iter(arguments))):
-            load_agent(folder, **arguments)  # type: ignore[arg-type]
-    mine = {"agent": str(folder)}
+    mine = {"agent": str(agent_in(tmp_path / "agent", training()))}
     three = {"machines": [{"count": 1, "cpu": 10, "mem": 10, "gpu": 1}]}
     for changes, text in (
+        ({"policy": mine | {"args": {"patience": 3}}}, "does not take patience, but choose and"),
+        ({"policy": mine | {"args": {"keep": "yes"}}}, "keep is 'yes'"),
+        ({"policy": mine | {"args": {"step": "soon"}}}, "step: 'soon'"),
         ({"policy": {"agent": "deeprm-70", "args": {"step": "1h"}}}, "step"),
         ({"admission": {"slots": 3}, "policy": mine}, r"admission\.slots"),
         ({"cluster": three, "policy": mine}, "but 2 can be shown"),
     ):
         with pytest.raises(ScenarioError, match=text):
             simulate(plain(**changes))
-
-
-def test_damaged_bundles(tmp_path):
-    folder = agent_in(tmp_path / "agent", training())
-    path = folder / "agent.json"
-    whole = json.loads(path.read_text())
-    for key, value in (("horizon", 99), ("actions", {**whole["actions"], "classes": 3}),
-                       ("step_s", -1)):  # fmt: skip
-        path.write_text(json.dumps({**whole, key: value}))
-        hash_bundle(folder)
-        with pytest.raises(RunError, match="train"):
-            load_agent(folder)
 
 
 def test_what_was_cut_off_is_not_taken_for_the_end():

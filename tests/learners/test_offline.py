@@ -5,15 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from ready_pools import check_acts_as_in_lockstep, ready_scenario
-from trainings import check_resume, small_training
+from trainings import check_resume, deeprm_scenario, small_training
 
 from simkit.errors import RunError, ScenarioError
 from simkit.gym.dataset import mix
 from simkit.gym.record_dataset import Recording, record
 from simkit.learners.actor_critic import ActorCriticTraining
 from simkit.learners.agent import load_agent
+from simkit.learners.common.actor_critic.off_policy import Transitions
 from simkit.learners.lockstep.ready_pool.rules import ORDERS
 from simkit.scenario import Scenario
 
@@ -161,7 +163,7 @@ def test_data_are_paid_as_games_are(data):
     columns = made.data.memory._columns
     until = float(columns["passed"].sum())
     assert until >= hours
-    assert made.data.value_per_hour == pytest.approx(paid / hours, rel=0.15)
+    assert made.data.mean == pytest.approx(paid / hours, rel=0.15)
 
 
 def test_a_dataset_that_has_changed_is_told(tmp_path):
@@ -201,3 +203,50 @@ def test_an_agent_of_a_ready_pool_knows_a_larger_one(tmp_path):
     )
     check_acts_as_in_lockstep(made, ready_scenario(), tmp_path / "again")
     assert load_agent(tmp_path / "agent", larger).differences(larger) == []
+
+
+# --- other scenarios ------------------------------------------------------------------------------
+
+
+def imitation(where: Scenario, folder: Path, seen: dict[str, Any], **arguments: Any) -> Any:
+    """Return a training that has imitated what the policy of a scenario does."""
+    path = folder / "other.parquet"
+    record(where, path, Recording.read(seen), range(30))
+    made = small_training(
+        "actor-critic", where=where, dataset=str(path), iterations=9, clone=8, offline=0,
+        updates=60, hidden=32, batch=128, learning_rate=0.01, **arguments,
+    )  # fmt: skip
+    before = likeness(made)
+    for _ in range(8):
+        made.step()
+    assert likeness(made) > before + 0.15
+    return made
+
+
+def likeness(made: Any) -> float:
+    """Return the mean probability of the recorded actions."""
+    columns = made.data.memory.draw(2000, np.random.default_rng(0)).columns
+    batch = Transitions.of([columns])
+    chances = made.network.log_probabilities(batch.seen, batch.allowed).exp()
+    return float(chances.gather(-1, batch.actions.unsqueeze(-1)).mean().detach())
+
+
+def test_a_rule_for_numbered_slots_is_imitated_before_episodes_are_played(tmp_path):
+    where = deeprm_scenario(policy={"order": "sjf"})
+    made = imitation(where, tmp_path, {"actions": "slots", "observation": "slot-set"})
+    assert made.step()["return"] < 0
+
+
+def test_a_rule_for_a_simulated_queue_is_imitated_before_episodes_are_played(tmp_path):
+    where = Scenario.model_validate({
+        "workload": {"type": "poisson", "jobs": 30, "processors": 4, "rate_per_s": 1.0,
+                     "mean_run_time_s": 4},
+        "cluster": {"processors": 8}, "policy": {"order": "sjf", "backfill": "none"},
+    })  # fmt: skip
+    seen = {"actions": "start", "observation": "queue-set", "slots": 32}
+    made = imitation(where, tmp_path, seen, actions="start")
+    assert "return" in made.step()
+    with pytest.raises(ScenarioError, match="was recorded with actions start, but here it is"):
+        imitation(where, tmp_path, seen)
+    with pytest.raises(ScenarioError, match=r"offline: its critics count rewards as recorded"):
+        small_training("actor-critic", where=where, dataset="x", clone=1, offline=1)

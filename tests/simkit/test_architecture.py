@@ -57,7 +57,7 @@ REST = "..."
 """All parts of a folder that its floors do not name."""
 PARTS = {
     "learners": (
-        "reproductions", REST, "games", "ready_pool classes", "run_times pool pairs lockstep", "common",
+        "reproductions", REST, "games", "ready_pool", "run_times pool pairs lockstep", "common",
         "pretrained",
     ),
     "verify": (

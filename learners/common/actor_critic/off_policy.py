@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Self
 
 import numpy as np
@@ -22,7 +22,7 @@ from simkit.learners.common.networks import Network, build
 from simkit.learners.common.replay import Columns
 from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
 
-__all__ = ["ActorAndCritics", "Transitions", "actor_and_critics", "joined"]
+__all__ = ["ActorAndCritics", "Transitions"]
 
 
 @dataclass(frozen=True)
@@ -47,49 +47,18 @@ class Transitions:
     """(B, A) bool: which actions the next decision allowed; all if the episode is over."""
 
     @classmethod
-    def of(cls, columns: Columns) -> Self:
-        """Return drawn rows of a memory as tensors; numbers become float32."""
-        drawn = {name: columns[name] for name in cls.__dataclass_fields__}
+    def of(cls, parts: Sequence[Columns], device: str = "cpu") -> Self:
+        """Return drawn rows of memories, one after another, on a device; numbers are float32."""
+        drawn = {name: np.concatenate([part[name] for part in parts]) for name in _COLUMNS}
         drawn |= {name: drawn[name].astype(np.float32) for name in ("rewards", "passed")}
-        return cls(**{name: torch.from_numpy(column) for name, column in drawn.items()})
-
-    def to(self, device: str) -> Transitions:
-        """Return the tensors on a device."""
-        return Transitions(*[column.to(device) for column in vars(self).values()])
+        return cls(**{name: torch.from_numpy(column).to(device) for name, column in drawn.items()})
 
 
-def joined(parts: Sequence[Transitions]) -> Transitions:
-    """Return the concatenated decisions of several draws."""
-    rows = [vars(part).values() for part in parts]
-    return Transitions(*[torch.cat(columns) for columns in zip(*rows, strict=True)])
-
-
-def actor_and_critics(
-    shape: PerceptronShape | SetScorerShape,
-    critics: int,
-    discount: float,
-    *,
-    popart: bool,
-    temperature: float = 1.0,
-) -> ActorAndCritics:
-    """Return networks of one shape with new weights.
-
-    Args:
-        shape: shape of each network.
-        critics: number of critics.
-        discount: γ per unit of time.
-        popart: whether the critics' targets are normalised as they arrive.
-        temperature: initial value of a nat of the actor's entropy.
-    """
-
-    def critic() -> Critic:
-        return Critic(build(shape), popart=popart)
-
-    return ActorAndCritics(build(shape), Critics(critics, critic), discount, temperature)
+_COLUMNS = tuple(field.name for field in fields(Transitions))
 
 
 class ActorAndCritics(nn.Module):
-    """An actor, K critics, and their slow copies.
+    """An actor, K critics, and their slow copies; all networks have one shape.
 
     Attributes:
         log_temperature: logarithm of α, the value of a nat of the actor's entropy; only some
@@ -97,20 +66,23 @@ class ActorAndCritics(nn.Module):
     """
 
     def __init__(
-        self, actor: Network, critics: Critics, discount: float, temperature: float
-    ) -> None:
-        """Copy the critics as targets.
+        self, shape: PerceptronShape | SetScorerShape, critics: int, discount: float, *,
+        popart: bool, temperature: float = 1.0,
+    ) -> None:  # fmt: skip
+        """Draw weights.
 
         Args:
-            actor: returns logits.
-            critics: return values.
+            shape: shape of each network.
+            critics: K.
             discount: γ per unit of time.
+            popart: whether the critics' targets are normalised as they arrive.
             temperature: initial α.
         """
         super().__init__()
-        self.actor: Network = actor
-        self.critics, self._discount = critics, discount
-        self.slow = target_of(critics)
+        self._discount = discount
+        self.actor: Network = build(shape)  # returns logits
+        self.critics = Critics(critics, lambda: Critic(build(shape), popart=popart))
+        self.slow = target_of(self.critics)
         self.log_temperature = nn.Parameter(torch.tensor([math.log(temperature)]))
 
     def learned(self) -> Iterator[nn.Parameter]:

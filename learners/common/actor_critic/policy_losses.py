@@ -15,8 +15,7 @@ from simkit.learners.common.distributions import entropy, log_probability
 
 __all__ = [
     "Filter",
-    "cloning_loss",
-    "regression_loss",
+    "imitation_loss",
     "regression_weights",
     "soft_policy_loss",
     "temperature_loss",
@@ -24,11 +23,6 @@ __all__ = [
 
 Filter = Literal["binary", "exponential"]
 """Imitate actions that are better than the mean, all equally; or all, weighted by advantage."""
-
-
-def cloning_loss(log_probabilities: Tensor, actions: Tensor) -> Tensor:
-    """Return minus the mean log-probability of (B,) actions to imitate."""
-    return -log_probability(log_probabilities, actions).mean()
 
 
 @torch.no_grad()
@@ -63,7 +57,7 @@ def regression_weights(
     return (advantage / temperature).exp().clamp(max=largest)
 
 
-def regression_loss(log_probabilities: Tensor, actions: Tensor, weights: Tensor) -> Tensor:
+def imitation_loss(log_probabilities: Tensor, actions: Tensor, weights: Tensor) -> Tensor:
     """Return minus the mean of weight times log-probability of (B,) actions."""
     return -(weights * log_probability(log_probabilities, actions)).mean()
 

@@ -13,12 +13,11 @@ import polars as pl
 
 from simkit.analysis.intervals import set_interval
 from simkit.arrays import Floats, Ints, stream
-from simkit.learners.common.bundle import read_bundle
+from simkit.learners.common.bundle import ViewDescription, read_bundle, up_to_date
 from simkit.learners.common.inference import masked_log_softmax, plain_network
 from simkit.learners.lockstep import NEVER
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.rules import ORDERS, Rule, left_over, play, threshold
-from simkit.learners.ready_pool.description import ReadyDescription
 from simkit.learners.ready_pool.source import ReadySource
 from simkit.learners.reproductions.common import digest_of, kept_table, weights_hash
 from simkit.learners.reproductions.green.circumstances import Circumstances
@@ -91,14 +90,14 @@ def agent(folder: Path, name: str, *, drawn: bool) -> Candidate:
         drawn: draw actions, as in training; otherwise take the likeliest.
     """
     bundle = read_bundle(folder / "agent")
-    described = ReadyDescription.read(bundle.description)
+    described = ViewDescription.read(up_to_date(bundle.description))
     network = plain_network(described.architecture, bundle.weights)
 
     def make() -> Rule:
         rng = stream(0, "reproduce.green.actions")
 
         def choose(games: ReadyGames) -> Ints:
-            logits, allowed = network.logits(described.see(games.view())), games.mask()
+            logits, allowed = network.logits(games.observe()), games.mask()
             if not drawn:
                 best: Ints = np.where(allowed, logits, -np.inf).argmax(axis=1)
                 return best
@@ -113,7 +112,9 @@ def agent(folder: Path, name: str, *, drawn: bool) -> Candidate:
         return choose
 
     digest = digest_of([name, weights_hash(folder), drawn])
-    return Candidate(name, make, digest, described.actions.reject)
+    return Candidate(
+        name, make, digest, bool((described.agent_view.action_arguments or {})["reject"])
+    )
 
 
 def judged(

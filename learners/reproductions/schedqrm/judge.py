@@ -12,8 +12,7 @@ import polars as pl
 from simkit.agent.burst_classes import NAMES
 from simkit.analysis.intervals import set_interval
 from simkit.arrays import Floats, Ints
-from simkit.learners.classes.description import ClassDescription
-from simkit.learners.common.bundle import read_bundle
+from simkit.learners.common.bundle import ViewDescription, read_bundle, up_to_date
 from simkit.learners.common.inference import PlainNetwork, plain_network
 from simkit.learners.lockstep.class_games import ClassGames
 from simkit.learners.lockstep.class_rules import RULES
@@ -46,13 +45,15 @@ LIMIT: Final = 400
 def player_of(place: Workplace, agent: Agent) -> Player:
     """Return how the agent of a complete training plays."""
     bundle = read_bundle(place.work / "trainings" / agent.name / "agent")
-    described = ClassDescription.read(bundle.description)
+    described = ViewDescription.read(up_to_date(bundle.description))
     network = plain_network(described.architecture, bundle.weights)
-    actions, paper = described.actions, described.observation["name"] == NAMES[True]
+    actions = described.agent_view.action_arguments or {}
+    mask = bundle.description["arguments"].get("mask", "possible")
+    paper = described.observation["name"] == NAMES[True]
 
     def play(lockstep: ClassLockstep) -> None:
         games = ClassGames(
-            lockstep, actions.starts, actions.mask, patience=actions.patience, paper=paper
+            lockstep, actions["starts"], mask, patience=actions["patience"], paper=paper
         )
         while len(games.active):
             games.step(_best(network, games))

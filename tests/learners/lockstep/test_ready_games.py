@@ -133,8 +133,9 @@ class Both:
         mine: list[float] | None = None
         decisions = self.simulation.decisions()
         for state in decisions:
+            self.actions.update(state)
             for action in self.actions.begin(state):
-                self.simulation.apply(action)
+                self.apply(action, state)
             if self.is_over(state.now):
                 break
             while self.actions.asks(state):
@@ -174,11 +175,15 @@ class Both:
             self.start[meant.task.job_index] = round((at - self.hour0) / 3600)
         if meant is not None:
             self.simulation.apply(meant)
+            self.actions.update(state)
 
     def check_schedule(self, decisions: Iterator[State]) -> None:
         """Let the rest run; jobs start and end alike."""
         for state in decisions:
-            for action in (*self.actions.begin(state), *self.actions.end(state)):
+            self.actions.update(state)
+            for action in self.actions.begin(state):
+                self.apply(action, state)
+            for action in self.actions.end(state):
                 self.simulation.apply(action)
         mine = self.games.end[0, : len(self.start)]
         ends = {job: round((end - self.hour0) / 3600) for job, end in self.ends.found.items()}

@@ -214,13 +214,13 @@ def test_decisions_that_an_agent_was_not_asked_about(table, tmp_path, monkeypatc
 
 def test_what_does_not_fit_is_refused(table, tmp_path):
     folder = bundle(tmp_path / "agent", drawn("paper", 0))
-    with pytest.raises(ScenarioError, match="patience is not for agents of machine"):
+    with pytest.raises(ScenarioError, match="does not take patience, but choose and compat"):
         load_agent(folder, patience=3)
     other = scenario(table, {"agent": str(folder)})
     other["cluster"] = {"machines": [{"cpu": 4, "mem": 1, "gpu": 1}]}
     with pytest.raises(ScenarioError, match="in its training they were cpu, mem"):
         simulate(other)
-    with pytest.raises(ScenarioError, match="compat is not for agents of numbered slots"):
+    with pytest.raises(ScenarioError, match="does not take compat, but choose and patience"):
         simulate(scenario(table, {"agent": "deeprm-70", "compat": "cloudsimpy"}))
     apart = scenario(table, {"agent": str(folder), "args": {"choose": "sample"}})
     groups = [{"name": name, "cpu": 4, "mem": 1} for name in "ab"]

@@ -108,10 +108,12 @@ def test_a_bag_starts_as_far_as_it_fits() -> None:
     actions = ClassActions(tracker)
     actions.reset(simulation.info)
     for state in simulation.decisions():
+        actions.update(state)
         while actions.asks(state):
             place = actions.action_of(state, int(np.argmax(actions.mask(state))))
             assert place is not None
             simulation.apply(place)
+            actions.update(state)
     simulation.recorder.flush()
     assert sorted(kept.rows) == [(0.0, 10.0), (0.0, 10.0), (10.0, 20.0)]  # the last is of two
 

@@ -302,8 +302,12 @@ def test_nothing_is_asked_while_nothing_to_choose_from_fits():
         ),
         ({"scenario": "deeprm", "actions": "next-head"}, "^actions 'next-head': .*leave that out"),
         (
-            {"scenario": "deeprm", "actions": "pick", "action_arguments": {"hold": True}},
-            "^actions 'pick' and action_arguments {'hold': True}: in .* leave both out",
+            {"scenario": "deeprm", "action_arguments": {"hold": True}},
+            "^action_arguments of 'slots' takes no argument 'hold'",
+        ),
+        (
+            {"scenario": "deeprm", "action_arguments": {"mask": "all"}},
+            "mask is 'all'; it must be none, possible, now or ahead",
         ),
     ],
 )

@@ -243,10 +243,10 @@ def test_an_environment_refuses_what_is_no_model(form: Callable[[], object]) -> 
 @pytest.mark.parametrize(
     ("environment", "scenario", "told"),
     [
-        (DEEPRM, LOG, ["scheduling.step is not set in the scenario, 1.0 in the model's environment",
-                       "admission.slots is not set in the scenario, 10 in the model's environment"]),
-        (LOG, DEEPRM, ["scheduling.step is 1.0 in the scenario, not set in the model's environment"]),
-        (DEEPRM, DEEPRM | {"scheduling": {"step": 2.0}}, ["scheduling.step is 2.0"]),
+        (DEEPRM, LOG, ["scheduling.step is not set in the scenario, 1 where it was trained",
+                       "admission.slots is not set in the scenario, 10 where it was trained"]),
+        (LOG, DEEPRM, ["scheduling.step is 1 in the scenario, not set where it was trained"]),
+        (DEEPRM, DEEPRM | {"scheduling": {"step": 2.0}}, ["scheduling.step is 2 "]),
         (DEEPRM, DEEPRM | {"admission": {"slots": 5}}, ["admission.slots is 5 in the scenario"]),
     ],
 )  # fmt: skip

@@ -321,7 +321,9 @@ def test_the_environment_is_cut_off_as_its_simulated_time_is_over():
 def test_an_agent_that_draws_tells_how_likely_its_action_was(tmp_path):
     folder = agent_folder("deeprm-70", tmp_path)
     agent = load_agent(folder)
-    given = {"reward": "slowdown", "observation": agent._observation.name}
+    given = {
+        "reward": "slowdown", "observation": agent._schema.name, "action_arguments": {"mask": "now"},
+    }  # fmt: skip
     scenario = loaded("deeprm", policy={"agent": str(folder), "args": {"choose": "sample"}})
     record(scenario, tmp_path / "a.parquet", Recording.read(given), [4])
     data, env = read_dataset(tmp_path / "a.parquet"), SchedulingEnv(scenario, records=True, **given)
@@ -329,8 +331,7 @@ def test_an_agent_that_draws_tells_how_likely_its_action_was(tmp_path):
     assert env.records().jobs.equals(simkit.simulate(scenario, seed=4).jobs)
     env.reset(seed=4)
     for row, action in enumerate(data.action[:-1]):
-        allowed = env._play.actions.mask_now(env.state).view(np.bool_)  # as in its training
-        chances = masked_log_softmax(agent._network.logits(data.observation[row]), allowed)
+        chances = masked_log_softmax(agent._network.logits(data.observation[row]), data.mask[row])
         assert data.probability[row] == pytest.approx(np.exp(chances[action]))
         env.step(action)
     assert data.probability[:-1].min() < 1.0

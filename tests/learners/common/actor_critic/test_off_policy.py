@@ -9,10 +9,9 @@ import torch
 from simkit.learners.common.actor_critic.off_policy import (
     ActorAndCritics,
     Transitions,
-    actor_and_critics,
 )
 from simkit.learners.common.actor_critic.policy_losses import (
-    regression_loss,
+    imitation_loss,
     regression_weights,
     soft_policy_loss,
 )
@@ -25,7 +24,7 @@ SET = SetScorerShape(
 
 def networks(*, discount: float = 0.9) -> ActorAndCritics:
     torch.manual_seed(0)
-    return actor_and_critics(SET, 2, discount, popart=True)
+    return ActorAndCritics(SET, 2, discount, popart=True)
 
 
 def walk(rng: np.random.Generator, count: int) -> Transitions:
@@ -82,7 +81,7 @@ def test_it_learns_where_to_go_from_random_decisions(soft):
             loss = soft_policy_loss(values, chances, temperature)
         else:
             weights = regression_weights(values, chances, batch.actions)
-            loss = regression_loss(chances, batch.actions, weights)
+            loss = imitation_loss(chances, batch.actions, weights)
         optimiser.zero_grad()
         (error + loss).backward()
         optimiser.step()
@@ -92,7 +91,7 @@ def test_it_learns_where_to_go_from_random_decisions(soft):
     in_one = batch.seen[:, 0] == 1
     assert float(chances[~in_one, 1].min()) > 0.9  # go
     assert float(chances[in_one, 2].min()) > 0.9  # stay
-    values = made.critics(batch.seen, "mean").detach()
+    values = made.critics(batch.seen).detach()
     assert float(values[in_one, 2].mean()) == pytest.approx(10.0, rel=0.05)
     assert float(values[~in_one, 1].mean()) == pytest.approx(8.1, rel=0.05)
 

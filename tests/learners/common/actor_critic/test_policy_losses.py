@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from simkit.learners.common.actor_critic.policy_losses import (
-    cloning_loss,
-    regression_loss,
+    imitation_loss,
     regression_weights,
     soft_policy_loss,
     temperature_loss,
@@ -32,7 +31,7 @@ def trained(loss_of, steps: int = 400) -> torch.Tensor:
 
 def test_a_clone_has_the_frequencies_of_what_it_imitates():
     actions = torch.tensor([0, 0, 1, 2, 2, 2, 2, 2])
-    found = trained(lambda chances: cloning_loss(chances.expand(8, 3), actions))
+    found = trained(lambda chances: imitation_loss(chances.expand(8, 3), actions, torch.ones(8)))
     assert found.tolist() == pytest.approx([2 / 8, 1 / 8, 5 / 8], abs=1e-3)
 
 
@@ -55,7 +54,7 @@ def test_weighted_regression_tilts_the_data_by_the_exponential():
     actions = torch.tensor([0, 0, 0, 0, 1, 1, 2, 2])
     behaviour = torch.tensor([0.5, 0.25, 0.25])
     weights = (VALUES[0] / 2.0).exp()
-    found = trained(lambda c: regression_loss(c.expand(8, 3), actions, weights[actions]))
+    found = trained(lambda c: imitation_loss(c.expand(8, 3), actions, weights[actions]))
     expected = behaviour * weights / (behaviour * weights).sum()
     assert found.tolist() == pytest.approx(expected.tolist(), abs=2e-3)
 
@@ -71,7 +70,7 @@ def test_actors_pass_no_gradient_on_to_critics():
     values = VALUES.clone().requires_grad_()
     chances = masked_log_softmax(torch.zeros(1, 3, requires_grad=True))
     weights = regression_weights(values, chances, torch.tensor([2]), "exponential")
-    loss = soft_policy_loss(values, chances, 0.1) + regression_loss(
+    loss = soft_policy_loss(values, chances, 0.1) + imitation_loss(
         chances, torch.tensor([2]), weights
     )
     loss.backward()

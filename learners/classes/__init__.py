@@ -1,1 +1,0 @@
-"""Agents that choose a burst class; its first waiting job is placed."""

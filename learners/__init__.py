@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from simkit.learners.common.arguments import prepared as prepared
+    from simkit.learners.common.distributions import clipped_gain as clipped_gain
     from simkit.learners.common.distributions import entropy as entropy
     from simkit.learners.common.distributions import log_probability as log_probability
     from simkit.learners.common.distributions import masked_log_softmax as masked_log_softmax
+    from simkit.learners.common.distributions import reinforce_gain as reinforce_gain
     from simkit.learners.common.distributions import sample as sample
+    from simkit.learners.common.distributions import squared_error as squared_error
     from simkit.learners.common.games import Games as Games
     from simkit.learners.common.games import Source as Source
     from simkit.learners.common.games import logged as logged
@@ -25,9 +28,6 @@ if TYPE_CHECKING:
     from simkit.learners.common.networks import ActorCritic as ActorCritic
     from simkit.learners.common.networks import build as build
     from simkit.learners.common.networks import seeded as seeded
-    from simkit.learners.common.objectives import clipped_gain as clipped_gain
-    from simkit.learners.common.objectives import reinforce_gain as reinforce_gain
-    from simkit.learners.common.objectives import squared_error as squared_error
     from simkit.learners.common.returns import deviation_by_group as deviation_by_group
     from simkit.learners.common.returns import generalised_advantages as generalised_advantages
     from simkit.learners.common.returns import rewards_to_go as rewards_to_go
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "common.arguments": "prepared",
-    "common.distributions": "entropy log_probability masked_log_softmax sample",
+    "common.distributions": "clipped_gain entropy log_probability masked_log_softmax "
+    "reinforce_gain sample squared_error",
     "common.games": "Games Source logged results_of",
     "common.networks": "ActorCritic build seeded",
-    "common.objectives": "clipped_gain reinforce_gain squared_error",
     "common.returns": "deviation_by_group generalised_advantages rewards_to_go rollout_means",
     "common.rollouts": "Rollouts judged minibatches roll_out",
     "common.torch_training": "TorchTraining",

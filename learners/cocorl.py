@@ -28,13 +28,13 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.common.actor_critic.multiplier import Gains, Multiplier
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
 from simkit.learners.common.distributions import (
+    clipped_gain,
     entropy,
     log_probability,
     masked_log_softmax,
     sample,
 )
 from simkit.learners.common.networks import ActorCritic, SetScorer, build, seeded
-from simkit.learners.common.objectives import clipped_gain
 from simkit.learners.common.optimisers import linear, set_learning_rate, take_step
 from simkit.learners.common.returns import MovingMean, advantages_over_time
 from simkit.learners.common.rollouts import Batch, minibatches

@@ -5,8 +5,10 @@ F. Li and B. Hu, "DeepJS: Job scheduling based on deep reinforcement learning in
 from a softmax over the scores, and every second costs 1 until the chunk is done. Training slides
 along the trace: a chunk is played before it is trained on, so the first iteration of each chunk
 tests the agent on jobs that it has never seen. Details that the paper leaves open are those of its
-public program. Some arguments go beyond the paper: more features, a start at a simple rule, PPO's
-update, other objectives. The learner `fitness` finds better schedules.
+public program. Some arguments go beyond the paper, for its comparison with `fitness`, which finds
+better schedules: more features, a start at a simple rule, PPO's update. It is no case of
+`reinforce`, whose games step a fixed number of actions, while the number of pairs changes with each
+decision, and compiled code draws a whole rollout of thousands at once.
 """
 
 from __future__ import annotations
@@ -22,16 +24,15 @@ from torch import Tensor, nn
 
 from simkit.arrays import Floats
 from simkit.errors import RunError, ScenarioError
-from simkit.learners.common.arguments import Positive, Share, prepared
-from simkit.learners.common.distributions import ragged_log_softmax
+from simkit.learners.common.arguments import Positive, prepared
+from simkit.learners.common.compiled import kernel
+from simkit.learners.common.distributions import clipped_gain, ragged_log_softmax, reinforce_gain
 from simkit.learners.common.networks import Perceptron, seeded
-from simkit.learners.common.objectives import clipped_gain, reinforce_gain
 from simkit.learners.common.shapes import PerceptronShape, Width
 from simkit.learners.common.torch_training import TorchTraining, weights_of
 from simkit.learners.pairs.agent import describe
 from simkit.learners.pairs.chunk_source import ChunkSource
-from simkit.learners.pairs.model import Trajectory, play, require_numba, roll_out
-from simkit.learners.pairs.objectives import Objective
+from simkit.learners.pairs.model import CLOCK, Trajectory, play, roll_out
 from simkit.learners.pairs.scorer import RULES, TERMS, FeatureSet, PairScorer, RuleName
 from simkit.scenario import Scenario
 from simkit.sections import BrokenRulesError, Count, Many, Section
@@ -39,6 +40,11 @@ from simkit.training import Training
 
 RESOURCES: Final = ("cpu", "mem")
 """The resources that the paper's features describe."""
+SHARPNESS: Final = 30.0
+"""Factor of a rule's scores at the start; the larger it is, the more rarely a pair other than the
+rule's is drawn."""
+CLIP: Final = 0.2
+"""The ratio of probabilities in PPO is clipped to 1 ± this."""
 
 
 class DeepJSArguments(Section):
@@ -60,9 +66,6 @@ class DeepJSArguments(Section):
     """Features of a pair: those of the paper, or ``terms``, which include the remaining work."""
     start: RuleName | None = None
     """Rule at which the agent starts, only with ``terms``; null: none."""
-    sharpness: Positive = 30.0
-    """Factor of the rule's scores; the larger it is, the more rarely a pair other than the rule's
-    is drawn."""
     learning_rate: Positive = 0.001
     """Learning rate of Adam."""
     batch: Count = 1000
@@ -71,14 +74,9 @@ class DeepJSArguments(Section):
     """REINFORCE, as in the paper, or PPO's clipped gain."""
     epochs: Count = 1
     """Passes over the rollouts of an iteration; more than one only with PPO."""
-    clip: Share = 0.2
-    """The ratio of probabilities in PPO is clipped to 1 ± this."""
     baseline: Literal["decision", "tick"] = "decision"
     """Baseline of a return: the mean return at the same number of decisions and ticks, as in the
     paper, or at the same tick."""
-    objective: Objective = "makespan"
-    """What is minimised: the makespan of a chunk, the mean ``turnaround`` or ``slowdown`` of its
-    jobs, or ``weighted-turnaround``, a mean weighted by the jobs' instances."""
     machines: Many[Count] = ()
     """Numbers of machines to train on, made by repeating the cluster's; none: the cluster itself.
     """
@@ -88,7 +86,6 @@ class DeepJSArguments(Section):
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
         broken: list[tuple[tuple[str], str]] = []
-        given = self.model_fields_set
         if not self.hidden:
             broken.append((("hidden",), "is empty; give the units of at least one layer"))
         if self.start is not None and self.features == "paper":
@@ -97,12 +94,6 @@ class DeepJSArguments(Section):
         if self.epochs > 1 and self.update == "reinforce":
             text = f"is {self.epochs}, but REINFORCE learns only once from a rollout"
             broken.append((("epochs",), f"{text}; write 1, or update: ppo"))
-        if "sharpness" in given and self.start is None:
-            broken.append(
-                (("sharpness",), "is for a start at a rule; write start, or leave it out")
-            )
-        if "clip" in given and self.update == "reinforce":
-            broken.append((("clip",), "is for PPO; write update: ppo, or leave it out"))
         if broken:
             raise BrokenRulesError(broken)
         return self
@@ -116,7 +107,7 @@ def begin(
     Raises ScenarioError, all problems at once, for a scenario that is not bags of tasks on machines
     with cpu and mem, or arguments out of range; PluginError without safetensors or numba.
     """
-    require_numba()
+    kernel(CLOCK)
 
     def source_of(chosen: DeepJSArguments) -> ChunkSource:
         source = ChunkSource.of(
@@ -139,7 +130,6 @@ class DeepJSTraining(TorchTraining):
     learner = "deepjs"
     extendable = True
     criterion = "cost"
-    less_is_better = ("cost",)
     held_out_metrics = ("cost",)
 
     def __init__(
@@ -170,30 +160,29 @@ class DeepJSTraining(TorchTraining):
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
 
-        ``chunk``: its number; ``cost``: the objective, mean over rollouts; ``return``: minus the
+        ``chunk``: its number; ``cost``: the makespan, mean over rollouts; ``return``: minus the
         cost; ``cost_greedy``: cost if the likeliest pair is always taken, before the chunk is
         trained on; ``decisions``: instances placed.
         """
         # Rollout: N trajectories of D decisions each
         turn, repeat = divmod(self.iteration - 1, self.chosen.repeats)
         number = turn % len(self.source.trained)
-        chunk, scorer, goal = self.source.trained[number], self.scorer, self.chosen.objective
+        chunk, scorer = self.source.trained[number], self.scorer
         sizes = max(len(self.chosen.machines), 1)  # a chunk comes once for each number of machines
         is_new = repeat == 0 and turn == number and number % sizes == 0
-        greedy = {"cost_greedy": play(chunk, scorer).cost(chunk, goal)} if is_new else {}
+        greedy = {"cost_greedy": play(chunk, scorer).makespan} if is_new else {}
         rng = self.generators["pairs"]
         rollouts = [roll_out(chunk, scorer, rng) for _ in range(self.chosen.rollouts)]
         _refuse_endless([rollout.makespan for rollout in rollouts], f"chunk {number // sizes}")
         # Update: one step per batch, one rollout after another
-        ahead = [rollout.cost_to_go(chunk, goal) for rollout in rollouts]
-        better = advantages(rollouts, ahead, by_tick=self.chosen.baseline == "tick")
+        better = advantages(rollouts, by_tick=self.chosen.baseline == "tick")
         clipped = self.chosen.update == "ppo"
         before = [self._log_probabilities(rollout) if clipped else None for rollout in rollouts]
         for _ in range(self.chosen.epochs):
             for rollout, advantage, old in zip(rollouts, better, before, strict=True):
                 self._learn_from(rollout, advantage, old)
         # Logging
-        cost = float(np.mean([one[0] for one in ahead]))  # the cost from the first tick on
+        cost = float(np.mean([rollout.makespan for rollout in rollouts]))
         decisions = float(sum(len(rollout.chosen) for rollout in rollouts))
         return {
             "chunk": number // sizes, "return": -cost, "cost": cost, "decisions": decisions,
@@ -215,7 +204,7 @@ class DeepJSTraining(TorchTraining):
             if before is None:
                 gain = reinforce_gain(chosen, better)
             else:
-                gain = clipped_gain(chosen, before[begin:end], better, self.chosen.clip)
+                gain = clipped_gain(chosen, before[begin:end], better, CLIP)
             self.optimiser.zero_grad()
             (-gain).backward()  # type: ignore[no-untyped-call]
             self.optimiser.step()
@@ -244,11 +233,11 @@ class DeepJSTraining(TorchTraining):
         return log_probs[drawn.to(self.device)]
 
     def evaluate(self) -> Mapping[str, float]:
-        """Return the mean cost of greedy schedules of the held-out chunks, if there are any."""
+        """Return the mean makespan of greedy schedules of the held-out chunks, if there are any."""
         unseen, scorer = self.source.held_out, self.scorer
         if not unseen:
             return {}
-        costs = [play(chunk, scorer).cost(chunk, self.chosen.objective) for chunk in unseen]
+        costs = [play(chunk, scorer).makespan for chunk in unseen]
         _refuse_endless(costs, "a held-out chunk")
         return {"cost": float(np.mean(costs))}
 
@@ -274,7 +263,7 @@ def _first_sum(arguments: DeepJSArguments) -> Floats:
     """Return (F,) initial weights of the terms."""
     if arguments.start is None:
         return np.zeros(len(TERMS))
-    return arguments.sharpness * RULES[arguments.start].linear
+    return SHARPNESS * RULES[arguments.start].linear
 
 
 def _refuse_endless(costs: Sequence[float], chunk: str) -> None:
@@ -286,13 +275,11 @@ def _refuse_endless(costs: Sequence[float], chunk: str) -> None:
         )
 
 
-def advantages(
-    rollouts: Sequence[Trajectory], ahead: Sequence[Floats], *, by_tick: bool = False
-) -> list[Floats]:
+def advantages(rollouts: Sequence[Trajectory], *, by_tick: bool = False) -> list[Floats]:
     """Return (D,) advantages of the decisions in each rollout of a chunk.
 
-    Every tick ends with a node at which nothing is placed, and which costs what accrues until the
-    next tick. The return of a decision is minus the cost from its tick on. It is compared with the
+    Every tick ends with a node at which nothing is placed, and which costs 1. The return of a
+    decision is minus the ticks that are left from its own on. It is compared with the
     mean return over rollouts at its node, that is, at the same number of decisions and ticks so
     far, where rollouts that have ended count as 0, as in the paper; or, by tick, at the same tick.
     As in the paper's program, the differences at all nodes, including the ends of ticks, are then
@@ -300,10 +287,9 @@ def advantages(
 
     Args:
         rollouts: rollouts of the same chunk.
-        ahead: (ticks,) for each rollout, the cost from each tick on.
         by_tick: whether to compare returns at the same tick.
     """
-    spans = [len(one) for one in ahead]
+    spans = [int(one.makespan) for one in rollouts]
     ticks = [rollout.tick.astype(np.int64) for rollout in rollouts]
     # the nodes of decisions and of the ends of ticks
     nodes = [np.arange(len(tick)) + tick for tick in ticks]
@@ -313,10 +299,11 @@ def advantages(
     ]
     returns = np.zeros((len(rollouts), max(len(t) + s for t, s in zip(ticks, spans, strict=True))))
     at_tick = np.zeros((len(rollouts), max(spans)))
-    for row, one in enumerate(ahead):
-        at_tick[row, : len(one)] = -one
-        returns[row, nodes[row]] = -one[ticks[row]]
-        returns[row, ends[row]] = -one
+    for row, span in enumerate(spans):
+        left = np.arange(float(span), 0.0, -1.0)
+        at_tick[row, :span] = -left
+        returns[row, nodes[row]] = -left[ticks[row]]
+        returns[row, ends[row]] = -left
     mean = (at_tick if by_tick else returns).mean(axis=0)
     at_decisions, at_ends = [], []
     for row, span in enumerate(spans):

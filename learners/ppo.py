@@ -20,10 +20,15 @@ from pydantic import Field, model_validator
 
 from simkit.arrays import Floats, Ints
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
-from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
+from simkit.learners.common.distributions import (
+    clipped_gain,
+    entropy,
+    log_probability,
+    masked_log_softmax,
+    squared_error,
+)
 from simkit.learners.common.games import NOTHING_DONE, Source, logged
 from simkit.learners.common.networks import ActorCritic, build, seeded
-from simkit.learners.common.objectives import clipped_gain, squared_error
 from simkit.learners.common.optimisers import linear, set_learning_rate, take_step
 from simkit.learners.common.returns import (
     deviation_by_group,

@@ -76,7 +76,11 @@ rare = Recipe("rare", "actor-critic", {**ENDLESS, "critics": 1, "actor": "regres
 offline = Recipe("offline", "actor-critic", {**ENDLESS, "entropy": 0.5, "entropy_falls": 0.5})
 """Launchpad, chapter 7 of the same dissertation."""
 fitness = Recipe("fitness", "evolution", {"scorer": "pairs"})
+"""After F. Li and B. Hu, "DeepJS: Job scheduling based on deep reinforcement learning in cloud data
+center" (ICBDC 2019); see `simkit.learners.pairs.pair_search`."""
 rlscheduler = Recipe("rlscheduler", "evolution", {"scorer": "jobs"})
+"""After D. Zhang et al., "RLScheduler: an automated HPC batch job scheduler using reinforcement
+learning" (SC 2020); see `simkit.learners.pool.job_search`."""
 
 USUAL: Final = {"deeprm": "deeprm", "sofia": "sofia", "rare": "cocorl"}
 """Type of the workload → recipe of its paper, on a pool in steps. PPO does best on SchedQRM's."""

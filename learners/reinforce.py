@@ -25,11 +25,15 @@ from torch import Tensor, nn
 from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
-from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
+from simkit.learners.common.distributions import (
+    clipped_gain,
+    entropy,
+    log_probability,
+    masked_log_softmax,
+)
 from simkit.learners.common.games import NOTHING_DONE, Source, logged
 from simkit.learners.common.natural_gradient import Trust, as_vector, policy_step
 from simkit.learners.common.networks import Network, Perceptron, build, seeded
-from simkit.learners.common.objectives import clipped_gain
 from simkit.learners.common.optimisers import OptimiserName, make_optimiser, take_step
 from simkit.learners.common.returns import (
     deviation_by_group,

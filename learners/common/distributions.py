@@ -1,4 +1,4 @@
-"""Masked softmax distributions over actions, in torch."""
+"""Masked softmax distributions over actions, and what B decisions gain by them, in torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from torch import Tensor
 
 from simkit.arrays import Ints
 
-__all__ = ["entropy", "log_probability", "masked_log_softmax", "ragged_log_softmax", "sample"]
+__all__ = [
+    "clipped_gain", "entropy", "log_probability", "masked_log_softmax", "ragged_log_softmax",
+    "reinforce_gain", "sample", "squared_error",
+]  # fmt: skip
 
 
 def masked_log_softmax(logits: Tensor, allowed: Tensor | None = None) -> Tensor:
@@ -69,3 +72,38 @@ def sample(log_probabilities: Tensor, rng: np.random.Generator) -> Ints:
     # rounding may put a draw past the last allowed action
     limited: Ints = np.minimum(actions, (below < below[:, -1:]).sum(axis=1))
     return limited
+
+
+def reinforce_gain(log_probability: Tensor, advantage: Tensor) -> Tensor:
+    """Return the mean of log-probability times advantage; its gradient is the policy gradient.
+
+    R. J. Williams, "Simple statistical gradient-following algorithms for connectionist
+    reinforcement learning" (1992).
+
+    Args:
+        log_probability: (B,) of the actions taken, under the policy that took them.
+        advantage: (B,)
+    """
+    return (log_probability * advantage).mean()
+
+
+def clipped_gain(log_probability: Tensor, before: Tensor, advantage: Tensor, clip: float) -> Tensor:
+    """Return the mean clipped surrogate: nothing is gained beyond a ratio of 1 ± clip.
+
+    J. Schulman, F. Wolski, P. Dhariwal, A. Radford and O. Klimov, "Proximal policy optimization
+    algorithms" (2017), equation 7.
+
+    Args:
+        log_probability: (B,) of the actions taken, under the current policy.
+        before: (B,) the same, under the policy that took them.
+        advantage: (B,)
+        clip: above 0.
+    """
+    ratio = (log_probability - before).exp()
+    within = ratio.clamp(1 - clip, 1 + clip)
+    return torch.minimum(ratio * advantage, within * advantage).mean()
+
+
+def squared_error(values: Tensor, returns: Tensor) -> Tensor:
+    """Return the mean squared error of (B,) values."""
+    return (values - returns).square().mean()

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from simkit.arrays import Floats
+from simkit.learners.common.distributions import squared_error
 from simkit.learners.common.networks import Perceptron
-from simkit.learners.common.objectives import squared_error
 from simkit.learners.common.torch_training import restore_state, state_of
 
 __all__ = ["ValueBaseline"]

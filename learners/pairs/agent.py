@@ -18,8 +18,8 @@ from simkit import plugins
 from simkit.arrays import Floats, Ints
 from simkit.errors import PluginError, PolicyError, RunError
 from simkit.learners.common.bundle import Bundle
+from simkit.learners.common.compiled import kernel
 from simkit.learners.common.shapes import Width
-from simkit.learners.pairs.model import require_numba
 from simkit.learners.pairs.scorer import FeatureSet, PairScorer, feature_names
 from simkit.policy import Action, Place, State, SystemInfo
 from simkit.policy.declared import NO_SIGNALS, PolicyMetric, declared_metrics
@@ -34,7 +34,7 @@ from simkit.scenario.bundled import DESCRIPTION, agent_label
 from simkit.sections import Section
 
 if TYPE_CHECKING:
-    from simkit.learners.pairs.compiled_scores import CompiledScores
+    from simkit.learners.pairs.decision_kernel import CompiledScores
 
 __all__ = ["PairAgent", "PairDescription", "ScorerFitness", "describe"]
 
@@ -113,12 +113,10 @@ _MANY = 2**21  # pairs after which a scorer is compiled, which takes twice as lo
 def compiled_scores(scorer: PairScorer) -> CompiledScores | None:
     """Return a scorer of terms as compiled code; None without numba."""
     try:
-        require_numba()
+        made: CompiledScores = kernel("pairs.decision_kernel").CompiledScores(scorer)
     except PluginError:
         return None
-    from simkit.learners.pairs.compiled_scores import CompiledScores
-
-    return CompiledScores(scorer)
+    return made
 
 
 class ScorerFitness(WorkFitness):

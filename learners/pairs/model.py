@@ -9,22 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from simkit.arrays import Floats, Ints
-from simkit.errors import PluginError
+from simkit.learners.common.compiled import kernel
 from simkit.learners.pairs.chunk import Chunk
-from simkit.learners.pairs.objectives import Objective, cost, cost_to_go, job_ends
 from simkit.learners.pairs.scorer import PairScorer
 
-__all__ = ["Outcome", "Trajectory", "look_ahead", "play", "require_numba", "roll_out"]
+__all__ = ["Objective", "Outcome", "Trajectory", "look_ahead", "play", "roll_out"]
 
 Placed = list[tuple[float, int, int, int]]
 """(tick, row of the task, machine, instances)."""
+Objective = Literal["makespan", "turnaround", "weighted-turnaround", "slowdown"]
+CLOCK: Final = "pairs.cloudsimpy_kernel"
+"""The compiled event loops."""
+TERMS: Final = "pairs.pair_kernel"
+BOUND: Final = 10.0
+"""Ticks; the bounded slowdown counts shorter jobs as this long."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +43,33 @@ class Outcome:
     """(rules,) how often the lookahead chose each; None: there was none."""
 
     def cost(self, chunk: Chunk, objective: Objective) -> float:
-        """Return what the schedule costs; infinity if it has no end."""
+        """Return what the schedule costs; infinity if it has no end.
+
+        Args:
+            chunk: what was scheduled.
+            objective: ``makespan``, in ticks; ``turnaround``, the mean over jobs of the ticks from
+                being seen to the end; ``weighted-turnaround``, the same with jobs weighted by their
+                instances; ``slowdown``, the mean of the turnaround over the ticks of the job's
+                longest instance, but no fewer than `BOUND`. Unlike a bounded slowdown it may be
+                below 1.
+        """
         if objective == "makespan" or np.isinf(self.makespan):
             return self.makespan
         tick, task, _, _ = np.array(self.placed).T
-        ends = job_ends(chunk, tick, task.astype(np.int64))
-        return cost(chunk, objective, self.makespan, ends)
+        rows, first = task.astype(np.int64), np.flatnonzero(np.diff(chunk.job, prepend=-1))
+        end = np.full(len(first), -np.inf)  # (J,)
+        np.maximum.at(end, chunk.job[rows], tick + chunk.hold[rows])
+        return float(_weights(chunk, objective, first) @ (end - chunk.seen[first]))
+
+
+def _weights(chunk: Chunk, objective: Objective, first: Ints) -> Floats:
+    """Return (J,) what a tick of each job costs; `first` are the rows of their first tasks."""
+    if objective == "weighted-turnaround":
+        return np.add.reduceat(chunk.instances, first) / max(chunk.total_instances, 1)
+    if objective == "slowdown":
+        longest = np.maximum.reduceat(chunk.hold, first)
+        return 1.0 / np.maximum(longest, BOUND) / len(first)
+    return np.full(len(first), 1.0 / len(first))
 
 
 @dataclass(frozen=True)
@@ -65,11 +90,6 @@ class Trajectory:
     """(D,) the row of the task whose instance was placed."""
     makespan: float
 
-    def cost_to_go(self, chunk: Chunk, objective: Objective) -> Floats:
-        """Return (makespan,) what builds up from each tick on; the first is the whole cost."""
-        ends = job_ends(chunk, self.tick, self.task)
-        return cost_to_go(chunk, objective, self.makespan, ends)
-
 
 def play(chunk: Chunk, scorer: PairScorer, most: int = 1) -> Outcome:
     """Place the pair with the highest score until none fits, at every tick.
@@ -81,8 +101,7 @@ def play(chunk: Chunk, scorer: PairScorer, most: int = 1) -> Outcome:
         scorer: of pairs.
         most: instances that a pair gets at a time; more are quicker, and a little worse.
     """
-    kernel = require_numba()
-    span, placed = kernel.play(_tasks(kernel, chunk), weights_of(kernel, scorer), most)
+    span, placed = kernel(CLOCK).play(_tasks(chunk), kernel(TERMS).weights_of(scorer), most)
     return Outcome(span, placed)
 
 
@@ -94,44 +113,21 @@ def look_ahead(chunk: Chunk, rules: Sequence[PairScorer], most: int = 4) -> Outc
         rules: at least one; ties keep the present one, at first the first.
         most: as for `play`.
     """
-    kernel = require_numba()
-    weights = tuple(weights_of(kernel, rule) for rule in rules)
-    span, placed, chosen = kernel.look_ahead(_tasks(kernel, chunk), weights, most)
+    weights = tuple(kernel(TERMS).weights_of(rule) for rule in rules)
+    span, placed, chosen = kernel(CLOCK).look_ahead(_tasks(chunk), weights, most)
     return Outcome(span, placed, chosen)
 
 
 def roll_out(chunk: Chunk, scorer: PairScorer, rng: np.random.Generator) -> Trajectory:
     """Draw pairs, one instance at a time, with probabilities in proportion to exp(score)."""
-    kernel = require_numba()
-    return Trajectory(*kernel.roll_out(_tasks(kernel, chunk), weights_of(kernel, scorer), rng))
+    return Trajectory(*kernel(CLOCK).roll_out(_tasks(chunk), kernel(TERMS).weights_of(scorer), rng))
 
 
-def require_numba() -> Any:
-    """Return the compiled event loops; raises PluginError, which says what to install."""
-    try:
-        return import_module("simkit.learners.pairs.kernel")
-    except ModuleNotFoundError as error:
-        if error.name != "numba":
-            raise
-        raise PluginError(
-            "the fast model of a chunk needs numba, which is not installed; "
-            "pip install 'simkit-cluster[learn]'"
-        ) from error
-
-
-def _tasks(kernel: Any, chunk: Chunk) -> Any:
+def _tasks(chunk: Chunk) -> Any:
     total = chunk.capacity.sum(axis=0)
     total = np.where(total > 0, total, 1.0)
     share = (chunk.request / total).max(axis=1, initial=0.0)
-    return kernel.Tasks(
+    return kernel(CLOCK).Tasks(
         chunk.seen, chunk.hold, chunk.run_s, chunk.request, chunk.instances, chunk.capacity,
         share, total,
     )  # fmt: skip
-
-
-def weights_of(kernel: Any, scorer: PairScorer) -> Any:
-    """Return a scorer as the compiled functions take it."""
-    kind = {"paper": kernel.PAPER, "terms": kernel.TERMS}[scorer.features]
-    widths = np.array(scorer.widths)
-    plain = not scorer.shift.any() and bool((scorer.scale == 1.0).all())
-    return kernel.Weights(kind, plain, scorer.shift, scorer.scale, widths, scorer.flat)

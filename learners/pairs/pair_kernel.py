@@ -1,41 +1,34 @@
 """The terms and the score of a pair, compiled by numba, with the numbers of `PairScorer.scores`.
 
-The fast model of a chunk is built of them; `score_pairs` is what a decision of the engine calls.
+The fast model of a chunk is built of them, and decisions of the engine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
-import numba
 import numpy as np
 
 from simkit.arrays import Floats, Ints
+from simkit.learners.common.compiled import compiled
+from simkit.learners.pairs.scorer import PairScorer
 from simkit.policy import remaining_work as terms
 
-__all__ = ["PAPER", "TERMS", "Scratch", "Weights", "begin", "compiled", "hidden", "make_scratch",
-           "score_pairs", "see_match", "see_moment", "see_task", "seen_as", "weighted"]  # fmt: skip
-
-Function = TypeVar("Function", bound=Callable[..., Any])
+__all__ = ["PAPER", "TERMS", "Scratch", "Weights", "begin", "hidden", "horizon_s", "make_scratch",
+           "match_fit", "match_urgency", "see_match", "see_moment", "see_task", "seen_as",
+           "surplus", "weighted", "weights_of"]  # fmt: skip
 
 PAPER: Final = 0
 TERMS: Final = 1
 """Numbers of the feature sets."""
 
 
-def compiled(function: Function) -> Function:
-    """Return the function as machine code, made when it is first called."""
-    made: Function = numba.njit(function, error_model="numpy")  # nothing here divides by 0
-    return made
-
-
-_horizon_s: Any = compiled(terms.horizon_s)
-_surplus: Any = compiled(terms.surplus)
+horizon_s: Any = compiled(terms.horizon_s)
+surplus: Any = compiled(terms.surplus)
 _task_urgency: Any = compiled(terms.task_urgency)
-_match_urgency: Any = compiled(terms.match_urgency)
+match_urgency: Any = compiled(terms.match_urgency)
 _task_fit: Any = compiled(terms.task_fit)
-_match_fit: Any = compiled(terms.match_fit)
+match_fit: Any = compiled(terms.match_fit)
 _moment_fit: Any = compiled(terms.moment_fit)
 
 
@@ -64,6 +57,13 @@ class Scratch(NamedTuple):
     """(R,) remaining work."""
     above: Floats
     """(R,) how far each resource's is above the mean."""
+
+
+def weights_of(scorer: PairScorer) -> Weights:
+    """Return a scorer as the compiled functions take it."""
+    kind = {"paper": PAPER, "terms": TERMS}[scorer.features]
+    plain = not scorer.shift.any() and bool((scorer.scale == 1.0).all())
+    return Weights(kind, plain, scorer.shift, scorer.scale, np.array(scorer.widths), scorer.flat)
 
 
 @compiled
@@ -102,18 +102,16 @@ def see_task(
 
 @compiled
 def see_match(
-    seen: Floats, request: Floats, free: Floats, capacity: Floats, asked: Floats, spare: Floats,
-    above: Floats, weights: Weights,
+    seen: Floats, request: Floats, free: Floats, capacity: Floats, scratch: Scratch,
+    weights: Weights,
 ) -> None:  # fmt: skip
-    """Put the terms of a request on a machine into (F,) `seen`; the other arrays are (R,).
-
-    `asked` and `spare` are scratch space, as in `Scratch`.
-    """
+    """Put the terms of a request on a machine into (F,) `seen`; the other arrays are (R,)."""
+    asked, spare, above = scratch.asked, scratch.spare, scratch.above
     for k in range(len(asked)):
         largest = capacity[k] if capacity[k] > 0 else 1.0
         asked[k], spare[k] = request[k] / largest, free[k] / largest
-    first = _match_urgency(asked, spare, above)
-    second = _match_fit(asked, spare, above)
+    first = match_urgency(asked, spare, above)
+    second = match_fit(asked, spare, above)
     for k in range(2):
         seen[3 + k] = seen_as(first[k], 3 + k, weights)
     for k in range(6):
@@ -131,8 +129,8 @@ def see_moment(seen: Floats, horizon: float, above: Floats, weights: Weights) ->
 @compiled
 def begin(scratch: Scratch) -> float:
     """Return the horizon, and fill `above`, by the remaining work in `scratch`."""
-    _surplus(scratch.work, scratch.above)
-    horizon: float = _horizon_s(scratch.work)
+    surplus(scratch.work, scratch.above)
+    horizon: float = horizon_s(scratch.work)
     return horizon
 
 
@@ -146,12 +144,13 @@ def weighted(seen: Floats, flat: Floats) -> float:
 
 
 @compiled
-def hidden(seen: Floats, before: Floats, after: Floats, widths: Ints, flat: Floats) -> float:
-    """Return what the tanh layers add for (F,) features; `before` and `after` are scratch space.
+def hidden(seen: Floats, scratch: Scratch, weights: Weights) -> float:
+    """Return what the tanh layers add for (F,) features.
 
     Callers run it in a loop of its own. Within the loop that computes the weighted sums it makes
     them three times slower, even for scorers that have no layers and never get here.
     """
+    before, after, widths, flat = scratch.before, scratch.after, weights.widths, weights.flat
     layers, place = len(widths) - 1, len(seen)
     for k in range(len(seen)):
         before[k] = seen[k]
@@ -168,86 +167,3 @@ def hidden(seen: Floats, before: Floats, after: Floats, widths: Ints, flat: Floa
             before[j] = np.tanh(after[j]) if layer + 1 < layers else after[j]
         place = bias + outputs
     return before[0]  # type: ignore[no-any-return]
-
-
-@compiled
-def score_pairs(
-    hold: Floats, left: Floats, request: Floats, free: Floats, capacity: Floats, total: Floats,
-    work: Floats, longest: float, weights: Weights,
-) -> Floats:  # fmt: skip
-    """Return (P,) scores.
-
-    Args:
-        hold: (P,) time for which an instance holds its machine.
-        left: (P,) instances of the task.
-        request: (P, R)
-        free: (P, R) on the machine.
-        capacity: (P, R) of the machine.
-        total: (R,) the cluster's capacity, above 0.
-        work: (R,) remaining work.
-        longest: the longest time for which a waiting task holds a machine.
-        weights: of a scorer whose features are terms.
-    """
-    scores, seen = np.empty(len(hold)), np.empty(len(weights.shift))
-    deep = len(weights.widths) > 1
-    table = np.empty((len(hold) if deep else 0, len(seen)))
-    scratch = make_scratch(weights, len(total))
-    scratch.work[:] = work
-    before, after, asked, spare = scratch.before, scratch.after, scratch.asked, scratch.spare
-    above, widths, flat = scratch.above, weights.widths, weights.flat
-    horizon = begin(scratch)
-    see_moment(seen, horizon, above, weights)
-    # Many tasks ask for the same: a match that was seen before is looked up.
-    known = np.full(_MATCHES, -1)
-    matches = np.empty((_MATCHES, len(seen) + 1))
-    request_bits, free_bits = request.view(np.uint64), free.view(np.uint64)
-    for pair in range(len(hold)):
-        place = _place_of(request_bits[pair], free_bits[pair])
-        match, other = matches[place], known[place]
-        if other < 0 or _differ(pair, other, request, free, capacity):
-            known[place] = pair
-            see_match(
-                match, request[pair], free[pair], capacity[pair], asked, spare, above, weights
-            )
-            share = request[pair, 0] / total[0]
-            for k in range(1, len(total)):
-                share = max(share, request[pair, k] / total[k])
-            match[len(seen)] = share
-        seen[3], seen[4] = match[3], match[4]
-        for k in range(8, 14):
-            seen[k] = match[k]
-        see_task(seen, hold[pair], left[pair], match[len(seen)], horizon, longest, weights)
-        scores[pair] = weighted(seen, flat)
-        if deep:
-            table[pair] = seen
-    for pair in range(len(table)):
-        scores[pair] += hidden(table[pair], before, after, widths, flat)
-    return scores
-
-
-_MATCHES: Final = 512
-"""Requests on machines whose terms are remembered; a later one takes the place of an earlier."""
-
-
-@compiled
-def _place_of(request: Any, free: Any) -> int:
-    """Return a hash of the bits of (R,) amounts, from 0 to `_MATCHES` - 1."""
-    mixed = np.uint64(0)
-    for k in range(len(request)):
-        mixed = (mixed ^ request[k]) * np.uint64(0x9E3779B97F4A7C15)
-        mixed = (mixed ^ free[k]) * np.uint64(0x9E3779B97F4A7C15)
-        mixed ^= mixed >> np.uint64(32)
-    return int(mixed & np.uint64(_MATCHES - 1))
-
-
-@compiled
-def _differ(one: int, other: int, request: Floats, free: Floats, capacity: Floats) -> bool:
-    """Return whether two pairs differ in request or machine."""
-    for k in range(request.shape[1]):
-        if (
-            request[one, k] != request[other, k]
-            or free[one, k] != free[other, k]
-            or capacity[one, k] != capacity[other, k]
-        ):
-            return True
-    return False

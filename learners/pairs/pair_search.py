@@ -22,12 +22,12 @@ from pydantic import Field
 
 from simkit.arrays import Floats
 from simkit.learners.common.arguments import Positive, prepared
+from simkit.learners.common.compiled import kernel
 from simkit.learners.common.evolution import SearchArguments
 from simkit.learners.pairs.agent import describe
 from simkit.learners.pairs.chunk import Chunk
 from simkit.learners.pairs.chunk_source import ChunkSource
-from simkit.learners.pairs.model import play, require_numba
-from simkit.learners.pairs.objectives import Objective
+from simkit.learners.pairs.model import CLOCK, Objective, play
 from simkit.learners.pairs.scorer import RULES, PairScorer, RuleName
 from simkit.scenario import Scenario
 from simkit.sections import Count, Many
@@ -84,7 +84,7 @@ def prepare(
     Raises ScenarioError, all problems at once, for a scenario that is not bags of tasks on
     machines; PluginError without numba.
     """
-    require_numba()
+    kernel(CLOCK)
 
     def source_of(chosen: PairArguments) -> ChunkSource:
         return ChunkSource.of(

@@ -18,11 +18,12 @@ from pydantic import Field, model_validator
 
 from simkit.arrays import Floats
 from simkit.learners.common.arguments import NotNegative, Positive, prepared
+from simkit.learners.common.compiled import kernel
 from simkit.learners.common.evolution import SearchArguments
 from simkit.learners.pool.agent import describe
 from simkit.learners.pool.jobs import PoolJobs
 from simkit.learners.pool.scorer import Scorer
-from simkit.learners.pool.simulation import Backfill, End, Rule, require_numba, simulate
+from simkit.learners.pool.simulation import Backfill, End, Rule, simulate
 from simkit.learners.pool.windows import FurtherLog, WindowSource, logs_of
 from simkit.scenario import Scenario
 from simkit.sections import BrokenRulesError, Count, Many
@@ -108,7 +109,7 @@ def prepare(
     which decides at every event by requested times, or windows longer than the log; PluginError
     without numba.
     """
-    require_numba()
+    kernel("pool.kernel")
     chosen, logs = prepared(
         JobArguments, arguments, lambda chosen: logs_of(scenario, chosen.logs, learner), device,
         on_gpu=False,

@@ -1,65 +1,211 @@
-"""The event loop of the fast simulation by EASY backfilling; `simkit.learners.pool.simulation`."""
+"""The event loops of the fast simulation of a pool, compiled by numba; see `simulation`.
+
+One is EASY backfilling, the other has the rules of `simkit.policies.rlscheduler`.
+"""
 
 from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from simkit.arrays import Floats, Ints
-from simkit.learners.pool.compiled import (
-    LAST,
-    compiled,
-    expected_end,
-    first_to_end,
-    next_instant,
-    put_by_expected_end,
-    remember,
-    score_of,
-)
-from simkit.units import EVER_S
+from simkit.learners.common.compiled import compiled
+from simkit.learners.pool.scorer import job_features, job_score
+from simkit.units import ENDLESS_S, EVER_S
 
-__all__ = ["start_times"]
+__all__ = ["Jobs", "Picker", "easy_starts", "rlscheduler_starts"]
+
+KEY: Final = 0
+"""Forms of scores, the highest is picked. This one: -key."""
+RATIO: Final = 1
+"""(wait / key)³·factor."""
+RATIO_P: Final = 2
+"""(wait / p)³·factor, with p at most the key."""
+SCORER: Final = 4
+"""That of weights; 3 is -p·factor."""
+
+LAST: Final = 2
+"""Run times of a user that count in p."""
+LEAST_S: Final = 10.0
+"""The least p."""
+
+
+class Jobs(NamedTuple):
+    """The jobs, as in `PoolJobs`."""
+
+    submit: Floats
+    run: Floats
+    processors: Floats
+    requested: Floats
+    user: Ints
+    """(J,) from 0; -1 is unknown."""
+    size: int
+
+
+class Picker(NamedTuple):
+    """Which of the waiting jobs is picked."""
+
+    visible: int
+    """Of those that wait, this many of the first can be picked."""
+    form: int
+    key: Floats
+    """(J,)"""
+    factor: Floats
+    """(J,)"""
+    linear: Floats
+    """This and what follows: the weights of a scorer, as in `job_score`."""
+    hidden: Floats
+    bias: Floats
+    out: Floats
+
+
+_features: Any = compiled(job_features)
+_network: Any = compiled(job_score)
 
 
 @compiled
-def start_times(
-    submit: Floats, run: Floats, processors: Floats, requested: Floats, user: Ints, size: int,
-    visible: int, form: int, key: Floats, factor: Floats, linear: Floats, hidden: Floats,
-    bias: Floats, out: Floats, end_score: float, may_end: int, longer: float, keep: float,
-) -> Floats:  # fmt: skip
-    """Return (J,) the starts.
+def _score_of(
+    job: int, jobs: Jobs, picker: Picker, now: float, recent: Floats, free: float, waiting: int
+) -> float:
+    """Return a job's score by a rule or by weights; the highest is picked.
 
-    `submit`, `run`, `processors`, `requested`, (J,), and `size` are as in `PoolJobs`, `user` (J,)
-    counts from 0, -1 is unknown. Of those that wait, the first `visible` can be picked. `form`,
-    `key` and `factor`, (J,), say which is, or the scorer's `linear`, `hidden`, `bias` and `out`.
+    `recent`: (users, 2) each user's last run times, the last one first, NaN: none.
+    """
+    form, key, wait = picker.form, picker.key[job], now - jobs.submit[job]
+    if form == KEY:
+        return -key  # type: ignore[no-any-return]
+    if form == RATIO:
+        return (wait / key) ** 3 * picker.factor[job]  # type: ignore[no-any-return]
+    if form != SCORER:
+        predicted = _predicted(recent, jobs.user[job], key)
+        if form == RATIO_P:
+            return (wait / predicted) ** 3 * picker.factor[job]  # type: ignore[no-any-return]
+        return -predicted * picker.factor[job]  # type: ignore[no-any-return]
+    requested = jobs.requested[job]
+    predicted = _predicted(recent, jobs.user[job], requested)
+    since = jobs.submit[job] - jobs.submit[0]
+    features = _features(
+        requested, predicted, jobs.processors[job], wait, since, free, waiting, jobs.size
+    )
+    return _network(  # type: ignore[no-any-return]
+        features, picker.linear, picker.hidden, picker.bias, picker.out
+    )
+
+
+@compiled
+def _predicted(recent: Floats, user: int, requested: float) -> float:
+    """Return p: the mean of the user's last run times, at most the request, at least 10 s."""
+    predicted = min(requested, ENDLESS_S)
+    if user >= 0 and not np.isnan(recent[user, 0]):
+        mean = recent[user, 0]
+        if not np.isnan(recent[user, 1]):
+            mean = (recent[user, 1] + recent[user, 0]) / 2
+        predicted = min(mean, predicted)
+    return max(predicted, LEAST_S)
+
+
+@compiled
+def _next_instant(to_come: Floats, running: Ints, start: Floats, run: Floats) -> float:
+    """Return when the next job comes or ends, in s; infinity if none does.
+
+    `to_come`: submissions that are to come, ascending.
+    """
+    now = to_come[0] if len(to_come) > 0 else np.inf
+    for job in running:
+        now = min(now, start[job] + run[job])
+    return now
+
+
+@compiled
+def _take_ended(
+    running: Ints, active: int, now: float, jobs: Jobs, start: Floats, rank: Ints, recent: Floats
+) -> int:
+    """Return a job that ends by now, of several what started first; -1 if none does.
+
+    It is taken out of those that run, and its run time is made the last one of its user.
+    """
+    first = -1
+    for i in range(active):
+        job = running[i]
+        if start[job] + jobs.run[job] <= now and (first < 0 or rank[job] < rank[running[first]]):
+            first = i
+    if first < 0:
+        return -1
+    job, user = running[first], jobs.user[running[first]]
+    running[first : active - 1] = running[first + 1 : active]
+    if user >= 0:
+        recent[user, 1] = recent[user, 0]
+        recent[user, 0] = now - start[job]
+    return job  # type: ignore[no-any-return]
+
+
+@compiled
+def _expected_end(job: int, start: Floats, requested: Floats) -> float:
+    """Return when a job that runs is due, in s."""
+    return start[job] + requested[job]  # type: ignore[no-any-return]
+
+
+@compiled
+def _put_by_expected_end(
+    job: int, running: Ints, active: int, start: Floats, requested: Floats
+) -> None:
+    """Put a job that starts among the `active` that run, behind those expected to end with it."""
+    place = active
+    while place > 0 and (
+        _expected_end(running[place - 1], start, requested) > _expected_end(job, start, requested)
+    ):
+        running[place] = running[place - 1]
+        place -= 1
+    running[place] = job
+
+
+@compiled
+def _take_out(job: int, jobs: Ints, count: int) -> None:
+    """Remove a job from the first `count`, and close the gap."""
+    place = 0
+    while jobs[place] != job:
+        place += 1
+    jobs[place : count - 1] = jobs[place + 1 : count]
+
+
+# --- EASY -----------------------------------------------------------------------------------------
+
+
+@compiled
+def easy_starts(
+    jobs: Jobs, picker: Picker, end_score: float, may_end: int, longer: float, keep: float
+) -> Floats:
+    """Return (J,) the starts by EASY backfilling.
+
     Where `may_end` (1: behind a head, 2: everywhere) a job must have more than `end_score`. Jobs
     that request more than `longer` are held while fewer than `keep` processors would stay free.
     """
-    jobs = len(submit)
-    start = np.full(jobs, np.nan)
-    queue, waiting = np.empty(jobs, np.int64), 0  # in order of submission
-    running, active = np.empty(jobs, np.int64), 0  # by expected end, then start
-    rank, started = np.empty(jobs, np.int64), 0
-    recent = np.full((jobs + 1, LAST), np.nan)  # (users, 2) run times, the last one first
-    free, to_come = float(size), 0
-    while to_come < jobs or active > 0:
-        now = next_instant(submit[to_come:], running[:active], start, run)
+    count, submit, processors, requested = (
+        len(jobs.submit), jobs.submit, jobs.processors, jobs.requested
+    )  # fmt: skip
+    start = np.full(count, np.nan)
+    queue, waiting = np.empty(count, np.int64), 0  # in order of submission
+    running, active = np.empty(count, np.int64), 0  # by expected end, then start
+    rank, started = np.empty(count, np.int64), 0
+    recent = np.full((count + 1, LAST), np.nan)  # (users, 2) run times, the last one first
+    free, to_come = float(jobs.size), 0
+    while to_come < count or active > 0:
+        now = _next_instant(submit[to_come:], running[:active], start, jobs.run)
         while True:
-            ended = first_to_end(running[:active], now, start, run, rank)
-            if ended < 0:
+            job = _take_ended(running, active, now, jobs, start, rank, recent)
+            if job < 0:
                 break
-            job = running[ended]
-            running[ended : active - 1] = running[ended + 1 : active]
             active -= 1
             free += processors[job]
-            remember(recent, user[job], now - start[job])
-        while to_come < jobs and submit[to_come] <= now:
+        while to_come < count and submit[to_come] <= now:
             queue[waiting] = to_come
             waiting += 1
             to_come += 1
         head, slack, spare = -1, np.inf, np.inf
-        while _any_fits(queue, min(waiting, visible), processors, free, head):
+        while _any_fits(queue, min(waiting, picker.visible), processors, free, head):
             best, best_score = -1, -np.inf
-            for i in range(min(waiting, visible)):
+            for i in range(min(waiting, picker.visible)):
                 job = queue[i]
                 n = processors[job]
                 if head >= 0 and (
@@ -68,11 +214,7 @@ def start_times(
                     continue
                 if requested[job] > longer and active > 0 and free - n < keep:
                     continue
-                score = score_of(
-                    form, key[job], factor[job], now - submit[job], submit[job] - submit[0],
-                    requested[job], n, user[job], recent, free, waiting, size, linear, hidden,
-                    bias, out,
-                )  # fmt: skip
+                score = _score_of(job, jobs, picker, now, recent, free, waiting)
                 if best < 0 or score > best_score:
                     best, best_score = i, score
             if best < 0:
@@ -96,7 +238,7 @@ def start_times(
             free -= processors[job]
             start[job], rank[job] = now, started
             started += 1
-            put_by_expected_end(job, running, active, start, requested)
+            _put_by_expected_end(job, running, active, start, requested)
             active += 1
     return start
 
@@ -120,10 +262,130 @@ def _when_freed(
     """
     time, freed = np.inf, 0.0
     for job in running:
-        ends = expected_end(job, start, requested)
+        ends = _expected_end(job, start, requested)
         if ends > time:
             break
         freed += processors[job]
         if time == np.inf and freed >= missing:
             time = max(ends, now)
     return time, freed
+
+
+# --- RLScheduler's rules --------------------------------------------------------------------------
+
+
+@compiled
+def rlscheduler_starts(jobs: Jobs, picker: Picker, backfilling: bool) -> Floats:
+    """Return (J,) the starts by RLScheduler's rules.
+
+    `backfilling` says whether others may start while the picked job waits.
+    """
+    count, submit, processors, requested = (
+        len(jobs.submit), jobs.submit, jobs.processors, jobs.requested
+    )  # fmt: skip
+    start = np.full(count, np.nan)
+    queue, waiting = np.empty(count, np.int64), 0  # in order of submission
+    line, lined = np.empty(count, np.int64), 0  # those seen, in the order of the last sort
+    running, active = np.empty(count, np.int64), 0  # by expected end, then start
+    rank, started = np.empty(count, np.int64), 0
+    ending = np.empty(count, np.int64)
+    recent = np.full((count + 1, LAST), np.nan)  # (users, 2) run times, the last one first
+    free, to_come, seen = float(jobs.size), 0, 0
+    picked, shadow, by_submission = -1, np.inf, True
+    while to_come < count or active > 0:
+        now = _next_instant(submit[to_come:], running[:active], start, jobs.run)
+        # What ends at this instant is free; `held` of it is not known to be yet
+        ended, known, held = 0, 0, 0.0
+        while True:
+            job = _take_ended(running, active, now, jobs, start, rank, recent)
+            if job < 0:
+                break
+            active -= 1
+            ending[ended] = job
+            ended += 1
+            free += processors[job]
+            held += processors[job]
+        while to_come < count and submit[to_come] <= now:
+            queue[waiting] = to_come
+            waiting += 1
+            to_come += 1
+        # One after the other: arrivals, then ends
+        while seen < to_come or known < ended:
+            if seen < to_come:
+                line[lined] = seen
+                lined += 1
+                seen += 1
+            else:
+                held -= processors[ending[known]]
+                known += 1
+            behind = 0  # place in the line of the next to be tried behind the picked job
+            while lined > 0:
+                if picked < 0:
+                    keys = np.full(count, np.inf)
+                    for i in range(min(waiting, picker.visible)):
+                        job = queue[i]
+                        keys[job] = -_score_of(job, jobs, picker, now, recent, free, waiting)
+                    _sort(line[:lined], keys)
+                    by_submission, picked = False, line[0]
+                    shadow = _shadow_time(
+                        processors[picked] - (free - held), running[:active],
+                        ending[known:ended], start, requested, processors,
+                    )  # fmt: skip
+                job = picked
+                if processors[picked] > free - held:
+                    if not backfilling:
+                        break
+                    if not by_submission:
+                        _sort(line[:lined], submit)
+                        by_submission = True
+                    while behind < lined:
+                        job = line[behind]
+                        if processors[job] <= free - held and now + requested[job] < shadow:
+                            break
+                        behind += 1
+                    if behind == lined:
+                        break
+                _take_out(job, queue, waiting)
+                _take_out(job, line, lined)
+                waiting -= 1
+                lined -= 1
+                free -= processors[job]
+                start[job], rank[job] = now, started
+                started += 1
+                _put_by_expected_end(job, running, active, start, requested)
+                active += 1
+                if job == picked:
+                    picked = -1
+    return start
+
+
+@compiled
+def _sort(jobs: Ints, by: Floats) -> None:
+    """Sort jobs by a number of each; equals stay as they stood.
+
+    By insertion: they are nearly sorted, since those beyond the visible ones stay at the end.
+    """
+    for i in range(1, len(jobs)):
+        job, place = jobs[i], i
+        while place > 0 and by[jobs[place - 1]] > by[job]:
+            jobs[place] = jobs[place - 1]
+            place -= 1
+        jobs[place] = job
+
+
+@compiled
+def _shadow_time(
+    missing: float, running: Ints, ending: Ints, start: Floats, requested: Floats,
+    processors: Floats,
+) -> float:  # fmt: skip
+    """Return the earliest expected end, past or not, at which `more` are free.
+
+    `ending` have ended, which is not recorded yet.
+    """
+    jobs = np.concatenate((running, ending))
+    ends = start[jobs] + requested[jobs]
+    for place in np.argsort(ends):
+        missing -= processors[jobs[place]]
+        if missing <= 0:
+            return ends[place]  # type: ignore[no-any-return]
+    return np.inf

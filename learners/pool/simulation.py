@@ -16,20 +16,18 @@ is picked stays picked until it fits, and the others are tried in order of submi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from math import inf
-from types import ModuleType
 from typing import Final, Literal
 
 import numpy as np
 
 from simkit.arrays import Floats
-from simkit.errors import PluginError
+from simkit.learners.common.compiled import kernel as compiled_kernel
 from simkit.learners.pool.jobs import PoolJobs
 from simkit.learners.pool.scorer import Scorer
 from simkit.units import TIME_GRID
 
-__all__ = ["Backfill", "End", "Hold", "Rule", "require_numba", "simulate"]
+__all__ = ["Backfill", "End", "Hold", "Rule", "simulate"]
 
 Backfill = Literal["easy", "rlscheduler", "rlscheduler-none"]
 """What may start while the picked job does not fit: what EASY lets, what RLScheduler
@@ -40,10 +38,9 @@ End = Literal["never", "behind-head", "always"]
 runs: never, once there is a head, or also before."""
 
 _END: Final[dict[End, int]] = {"never": 0, "behind-head": 1, "always": 2}
-_FORMS: Final = ("key", "ratio", "ratio_p", "area_p")  # by the number that the kernel gives them
-_SCORER: Final = len(_FORMS)
+_FORMS: Final = ("key", "ratio", "ratio_p", "area_p", "scorer")  # by their numbers in the kernel
 
-Form = Literal["key", "ratio", "ratio_p", "area_p"]
+Form = Literal["key", "ratio", "ratio_p", "area_p", "scorer"]
 """How a rule's score is made of its columns; see `simkit.learners.pool.kernel`."""
 
 
@@ -104,15 +101,20 @@ def simulate(
 
     Raises ValueError for `end` or `hold` with RLScheduler's rules.
     """
-    scorer = by if isinstance(by, Scorer) else Scorer.zero()
-    form, key, factor = _SCORER, jobs.requested_s, jobs.processors
-    if isinstance(by, Rule):
-        form, key, factor = _FORMS.index(by.form), by.key, by.factor
+    kernel = compiled_kernel("pool.kernel")
     _, user = np.unique(jobs.user, return_inverse=True)
-    common = (
+    columns = kernel.Jobs(
         jobs.submit_s, jobs.run_s, jobs.processors, jobs.requested_s,
-        np.where(jobs.user < 0, -1, user), jobs.size, len(jobs) if visible is None else visible,
-        form, key, factor, scorer.linear, scorer.hidden, scorer.bias, scorer.out,
+        np.where(jobs.user < 0, -1, user), jobs.size,
+    )  # fmt: skip
+    scorer, rule = Scorer.zero(), Rule("scorer", jobs.requested_s, jobs.processors)
+    if isinstance(by, Scorer):
+        scorer = by
+    else:
+        rule = by
+    picker = kernel.Picker(
+        len(jobs) if visible is None else visible, _FORMS.index(rule.form), rule.key, rule.factor,
+        scorer.linear, scorer.hidden, scorer.bias, scorer.out,
     )  # fmt: skip
     starts: Floats
     if backfill != "easy":
@@ -120,28 +122,10 @@ def simulate(
             raise ValueError(
                 f"simulate: backfill {backfill} does not support end or hold; only easy does"
             )
-        starts = _kernel("rlscheduler_kernel").start_times(*common, backfill == "rlscheduler")
+        starts = kernel.rlscheduler_starts(columns, picker, backfill == "rlscheduler")
         return starts
-    starts = _kernel("kernel").start_times(
-        *common, float(scorer.end[0]), _END[end], inf if hold is None else hold.longer_than_s,
-        0.0 if hold is None else round(hold.keep_free * jobs.size, 9),
-    )  # fmt: skip
+    longer, keep = (inf, 0.0) if hold is None else (hold.longer_than_s, hold.keep_free)
+    starts = kernel.easy_starts(
+        columns, picker, float(scorer.end[0]), _END[end], longer, round(keep * jobs.size, 9)
+    )
     return starts
-
-
-def require_numba() -> None:
-    """Raise PluginError, which says what to install, if numba is missing."""
-    _kernel("kernel")
-
-
-def _kernel(name: str) -> ModuleType:
-    """Return a compiled event loop; raises PluginError, which says what to install."""
-    try:
-        return import_module(f"simkit.learners.pool.{name}")
-    except ModuleNotFoundError as error:
-        if error.name != "numba":
-            raise
-        raise PluginError(
-            "the fast simulation of a pool needs numba, which is not installed; "
-            "pip install 'simkit-cluster[learn]'"
-        ) from error

@@ -18,7 +18,7 @@ import pytest
 pytest.importorskip("numba")
 pytest.importorskip("torch")
 
-from simkit.learners import deepjs, deeprm
+from simkit.learners import deepjs, recipes
 from simkit.learners.pairs.chunk import chunks
 from simkit.learners.pairs.model import play
 from simkit.learners.pairs.scorer import RULES
@@ -42,7 +42,7 @@ def test_a_paper_iteration(load: int, rate: float) -> None:
     scenario = load_scenario(
         scenario_path("deeprm"), overrides={"workload": {"type": "deeprm", "rate": rate}}
     )
-    training = deeprm.begin(scenario, {"held_out_sets": 1}, seed=0)
+    training = recipes.deeprm(scenario, {"held_out_sets": 1}, seed=0)
     taken = []
     for _ in range(6):
         before = time.process_time()

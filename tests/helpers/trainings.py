@@ -85,8 +85,8 @@ SMALLEST: dict[str, Smallest] = {
         {"features": "terms", "hidden": [4]},
         {"features": "terms", "hidden": [4], "start": "balance"},
         {"update": "ppo", "epochs": 3},
-        {"features": "terms", "start": "longest", "update": "ppo", "objective": "slowdown"},
-        {"objective": "weighted-turnaround", "baseline": "tick", "machines": [1, 3]},
+        {"features": "terms", "start": "longest", "update": "ppo"},
+        {"baseline": "tick", "machines": [1, 3]},
     ]),
     "deeprm": Smallest(deeprm_scenario, {
         "iterations": 4, "job_sets": 4, "rollouts": 3, "held_out_sets": 3, "hidden": 8,

@@ -10,8 +10,7 @@ import numpy as np
 import polars as pl
 
 from simkit.analysis.intervals import Interval, set_interval
-from simkit.learners.pairs.model import play
-from simkit.learners.pairs.objectives import Objective
+from simkit.learners.pairs.model import Objective, play
 from simkit.learners.pairs.scorer import PairScorer
 from simkit.learners.reproductions.common import (
     digest_of,

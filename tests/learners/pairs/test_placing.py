@@ -11,7 +11,7 @@ pytest.importorskip("numba")
 
 from simkit.arrays import Floats
 from simkit.learners.pairs.agent import ScorerFitness
-from simkit.learners.pairs.compiled_scores import CompiledScores
+from simkit.learners.pairs.decision_kernel import CompiledScores
 from simkit.learners.pairs.scorer import RULES, TERMS, PairScorer
 from simkit.policy.pairs import MachineTaskPairs, TaskColumns
 from simkit.policy.queue import TaskQueue

@@ -1,9 +1,9 @@
-"""A whole decision, compiled: pairs placed by a weighted sum of terms, the best one first.
+"""Decisions of the engine, compiled: the scores of pairs, and whole decisions of weighted sums.
 
-The sum has a part that depends on the task, one that depends on its request and the machine, and
-one that depends only on the time of the decision; all pairs share the last, so it is left out. Of
-the tasks with the same request, the one with the largest part of its own goes first, on any
-machine; so a decision looks at one task for each request.
+A weighted sum of terms has a part that depends on the task, one that depends on its request and the
+machine, and one that depends only on the time of the decision; all pairs share the last, so it is
+left out. Of the tasks with the same request, the one with the largest part of its own goes first,
+on any machine; so a decision looks at one task for each request, and places the best pair first.
 """
 
 from __future__ import annotations
@@ -13,16 +13,28 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from simkit.arrays import Floats, Ints
-from simkit.learners.pairs.pair_kernel import compiled
-from simkit.policy import remaining_work as terms
+from simkit.learners.common.compiled import compiled
+from simkit.learners.pairs.pair_kernel import (
+    Weights,
+    begin,
+    hidden,
+    horizon_s,
+    make_scratch,
+    match_fit,
+    match_urgency,
+    see_match,
+    see_moment,
+    see_task,
+    surplus,
+    weighted,
+    weights_of,
+)
+from simkit.learners.pairs.scorer import PairScorer
+from simkit.policy.pairs import MachineTaskPairs
+from simkit.policy.queue import QueueColumns
+from simkit.units import ENDLESS_S
 
-__all__ = ["TaskCache", "Waiting", "empty_cache", "has_space", "place_best", "rebuild",
-           "update"]  # fmt: skip
-
-_horizon_s: Any = compiled(terms.horizon_s)
-_surplus: Any = compiled(terms.surplus)
-_match_urgency: Any = compiled(terms.match_urgency)
-_match_fit: Any = compiled(terms.match_fit)
+__all__ = ["CompiledScores"]
 
 _NONE: Final = -1
 _BLOCK: Final = 64  # tasks compared at a time when looking for changes
@@ -193,8 +205,8 @@ def _score_matches(
             fits &= request[n, r] <= max(free[r], 0.0)
             asked[r] = request[n, r] / largest[r]
         if fits:
-            balance, cosine = _match_urgency(asked, spare, above)
-            of_fit = _match_fit(asked, spare, above)
+            balance, cosine = match_urgency(asked, spare, above)
+            of_fit = match_fit(asked, spare, above)
             score = slope[3] * balance + slope[4] * cosine
             for k in range(6):
                 score += slope[8 + k] * of_fit[k]
@@ -251,13 +263,13 @@ def place_best(
     for n in range(requests):
         for r in range(resources):
             share[n] = max(share[n], cache.request[n, r] / total[r])
-    task_scores = _task_scores(cache, share, _horizon_s(work), longest, slope)
+    task_scores = _task_scores(cache, share, horizon_s(work), longest, slope)
     for t in range(tasks):
         n = cache.request_row[t]
         if best[n] == _NONE or task_scores[t] > task_scores[best[n]]:
             best[n] = t
     above = np.empty(resources)
-    _surplus(work, above)
+    surplus(work, above)
     matches, request = np.empty((machines, requests)), cache.request
     score, task = np.empty(machines), np.empty(machines, np.int64)
     for m in range(machines):
@@ -290,3 +302,145 @@ def place_best(
         _score_matches(matches[m], free[m], capacity[m], request, best, above, slope)
         score[m], task[m] = _best_on(matches[m], task_scores, best)
     return placed[:count]
+
+
+# --- scores of pairs ------------------------------------------------------------------------------
+
+
+@compiled
+def score_pairs(
+    hold: Floats, left: Floats, request: Floats, free: Floats, capacity: Floats, total: Floats,
+    work: Floats, longest: float, weights: Weights,
+) -> Floats:  # fmt: skip
+    """Return (P,) scores.
+
+    Args:
+        hold: (P,) time for which an instance holds its machine.
+        left: (P,) instances of the task.
+        request: (P, R)
+        free: (P, R) on the machine.
+        capacity: (P, R) of the machine.
+        total: (R,) the cluster's capacity, above 0.
+        work: (R,) remaining work.
+        longest: the longest time for which a waiting task holds a machine.
+        weights: of a scorer whose features are terms.
+    """
+    scores, seen = np.empty(len(hold)), np.empty(len(weights.shift))
+    deep = len(weights.widths) > 1
+    table = np.empty((len(hold) if deep else 0, len(seen)))
+    scratch = make_scratch(weights, len(total))
+    scratch.work[:] = work
+    horizon = begin(scratch)
+    see_moment(seen, horizon, scratch.above, weights)
+    # Many tasks ask for the same: a match that was seen before is looked up.
+    known = np.full(_MATCHES, -1)
+    matches = np.empty((_MATCHES, len(seen) + 1))
+    request_bits, free_bits = request.view(np.uint64), free.view(np.uint64)
+    for pair in range(len(hold)):
+        place = _place_of(request_bits[pair], free_bits[pair])
+        match, other = matches[place], known[place]
+        if other < 0 or _differ(pair, other, request, free, capacity):
+            known[place] = pair
+            see_match(match, request[pair], free[pair], capacity[pair], scratch, weights)
+            share = request[pair, 0] / total[0]
+            for k in range(1, len(total)):
+                share = max(share, request[pair, k] / total[k])
+            match[len(seen)] = share
+        seen[3], seen[4] = match[3], match[4]
+        for k in range(8, 14):
+            seen[k] = match[k]
+        see_task(seen, hold[pair], left[pair], match[len(seen)], horizon, longest, weights)
+        scores[pair] = weighted(seen, weights.flat)
+        if deep:
+            table[pair] = seen
+    for pair in range(len(table)):
+        scores[pair] += hidden(table[pair], scratch, weights)
+    return scores
+
+
+_MATCHES: Final = 512
+"""Requests on machines whose terms are remembered; a later one takes the place of an earlier."""
+
+
+@compiled
+def _place_of(request: Any, free: Any) -> int:
+    """Return a hash of the bits of (R,) amounts, from 0 to `_MATCHES` - 1."""
+    mixed = np.uint64(0)
+    for k in range(len(request)):
+        mixed = (mixed ^ request[k]) * np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ free[k]) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(32)
+    return int(mixed & np.uint64(_MATCHES - 1))
+
+
+@compiled
+def _differ(one: int, other: int, request: Floats, free: Floats, capacity: Floats) -> bool:
+    """Return whether two pairs differ in request or machine."""
+    for k in range(request.shape[1]):
+        if (
+            request[one, k] != request[other, k]
+            or free[one, k] != free[other, k]
+            or capacity[one, k] != capacity[other, k]
+        ):
+            return True
+    return False
+
+
+class CompiledScores:
+    """Scores pairs as `PairScorer` does, and plans whole decisions, for one run.
+
+    It goes over the pairs once; NumPy does some two hundred times.
+    """
+
+    def __init__(self, scorer: PairScorer) -> None:
+        self._weights = weights_of(scorer)
+        self._slope: Floats = scorer.linear / scorer.scale
+        self._cache = self._spare = empty_cache(0, 0)
+        self._columns: QueueColumns | None = None  # those that the cache holds
+
+    def scores(
+        self, pairs: MachineTaskPairs, work_s: Floats, longest_s: float, total: Floats
+    ) -> Floats:
+        """Return (P,) scores.
+
+        Args:
+            pairs: P of them.
+            work_s: (R,) remaining work.
+            longest_s: the longest time for which a waiting task holds a machine.
+            total: (R,) the cluster's capacity.
+        """
+        return score_pairs(
+            pairs.hold_s, pairs.remaining, pairs.request, pairs.free, pairs.capacity, total, work_s,
+            longest_s, self._weights,
+        )  # fmt: skip
+
+    def place(
+        self, columns: QueueColumns, free: Floats, capacity: Floats, work_s: Floats,
+        longest_s: float, total: Floats,
+    ) -> Ints:  # fmt: skip
+        """Return (n, 2) rows of task and machine, one per instance, of a scorer without layers.
+
+        Scores are summed in another order than in `scores`, without what all pairs share: where
+        rounding alone tells two pairs apart, the other one may go first.
+
+        Args:
+            columns: the tasks.
+            free: (M, R) free amounts of machines; changed.
+            capacity: (M, R) their totals.
+            work_s: this and what follows as in `scores`.
+            longest_s: in seconds.
+            total: (R,)
+        """
+        estimate_s = np.minimum(columns.estimate_s, ENDLESS_S)
+        waiting = Waiting(columns.index, estimate_s, columns.remaining, columns.request)
+        if columns is self._columns:  # the queue returns the same until tasks come or go
+            update(waiting, self._cache)
+        else:
+            if not has_space(self._cache, len(columns)):
+                self._cache, self._spare = (
+                    empty_cache(2 * len(columns), len(total)) for _ in range(2)
+                )
+            rebuild(waiting, self._cache, self._spare)
+            self._cache, self._spare = self._spare, self._cache
+            self._columns = columns
+        return place_best(self._cache, free, capacity, total, work_s, longest_s, self._slope)

@@ -1,4 +1,4 @@
-"""The event loops of the fast model of a chunk, compiled by numba; `simkit.learners.pairs.model`.
+"""CloudSimPy's clock, compiled by numba: the event loops of the fast model of a chunk; see `model`.
 
 At every tick at which something comes free or is first seen, pairs are placed until none fits. What
 comes free is added up in order of ends, then of starts, instance by instance, as CloudSimPy does:
@@ -13,13 +13,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from simkit.arrays import Floats, Ints
+from simkit.learners.common.compiled import compiled
 from simkit.learners.pairs.pair_kernel import (
     PAPER,
-    TERMS,
     Scratch,
     Weights,
     begin,
-    compiled,
     hidden,
     make_scratch,
     see_match,
@@ -29,7 +28,7 @@ from simkit.learners.pairs.pair_kernel import (
     weighted,
 )
 
-__all__ = ["PAPER", "TERMS", "Tasks", "Weights", "look_ahead", "play", "roll_out"]
+__all__ = ["Tasks", "look_ahead", "play", "roll_out"]
 
 _GRID: Final = 2.0**20
 
@@ -47,6 +46,30 @@ class Tasks(NamedTuple):
     """(T,) the largest share of one of the cluster's resources that an instance asks for."""
     total: Floats
     """(R,) the cluster's capacity."""
+
+
+class Progress(NamedTuple):
+    """What has been placed so far; changed as it goes on."""
+
+    left: Ints
+    """(T,) instances that wait."""
+    free: Floats
+    """(M, R)"""
+    starts: Ints
+    """(1,) how often something started."""
+
+
+class Pairs(NamedTuple):
+    """The pairs of M machines and of the N tasks that wait at a tick."""
+
+    waiting: Ints
+    """(N,) rows of the tasks."""
+    longest: float
+    """The longest time for which a waiting task holds a machine."""
+    scores: Floats
+    """(M, N); -inf where an instance does not fit."""
+    table: Floats
+    """(M, N, F) features as the network sees them."""
 
 
 @compiled
@@ -109,20 +132,32 @@ def _best(scores: Floats) -> int:
 
 
 @compiled
+def _pairs_at(
+    now: float, come: int, heap: Any, tasks: Tasks, weights: Weights, progress: Progress,
+    scratch: Scratch,
+) -> Pairs:  # fmt: skip
+    """Return the pairs of the first `come` tasks at a tick, before they are scored."""
+    waiting, longest, machines = _waiting(come, progress.left), 0.0, len(progress.free)
+    if len(waiting) > 0:
+        longest = _remaining_work(heap, now, tasks, waiting, progress.left, scratch.work)
+    scores = np.empty((machines, len(waiting)))
+    table = np.empty((machines, len(waiting), len(weights.shift)))
+    return Pairs(waiting, longest, scores, table)
+
+
+@compiled
 def _rescore(
-    scores: Floats, table: Floats, machine: int, column: int, tasks: Tasks, weights: Weights,
-    waiting: Ints, left: Ints, free: Floats, scratch: Scratch, longest: float,
+    pairs: Pairs, machine: int, column: int, tasks: Tasks, weights: Weights, progress: Progress,
+    scratch: Scratch,
 ) -> None:  # fmt: skip
     """Score the pairs of a machine and of a waiting task again, or all if the machine is -1.
 
-    `scores`, (M, N), are -inf where an instance does not fit; `table`, (M, N, F), has the features
-    as the network sees them. `column` is a place in `waiting`; the rest is as in `_play_on`.
+    `column` is a place in `waiting`.
     """
+    scores, table, waiting, longest = pairs.scores, pairs.table, pairs.waiting, pairs.longest
     hold, run_s, request, capacity = tasks.hold, tasks.run_s, tasks.request, tasks.capacity
-    share = tasks.share
-    before, after, asked, spare = scratch.before, scratch.after, scratch.asked, scratch.spare
-    above, widths, flat = scratch.above, weights.widths, weights.flat
-    paper = weights.features == PAPER
+    share, left, free = tasks.share, progress.left, progress.free
+    above, flat, paper = scratch.above, weights.flat, weights.features == PAPER
     resources, horizon = free.shape[1], begin(scratch)
     for m in range(len(free)):
         for i in range(len(waiting)):
@@ -143,18 +178,16 @@ def _rescore(
                 if machine < 0 or i == column:  # nothing else about a task has changed
                     see_task(seen, hold[task], left[task], share[task], horizon, longest, weights)
                 if machine < 0 or m == machine:
-                    see_match(
-                        seen, request[task], free[m], capacity[m], asked, spare, above, weights
-                    )
+                    see_match(seen, request[task], free[m], capacity[m], scratch, weights)
                 if machine < 0:
                     see_moment(seen, horizon, above, weights)
             scores[m, i] = weighted(seen, flat)
-    if len(widths) == 1:
+    if len(weights.widths) == 1:
         return
     for m in range(len(free)):
         for i in range(len(waiting)):
             if (machine < 0 or m == machine or i == column) and scores[m, i] > -np.inf:
-                scores[m, i] += hidden(table[m, i], before, after, widths, flat)
+                scores[m, i] += hidden(table[m, i], scratch, weights)
 
 
 @compiled
@@ -177,11 +210,10 @@ def _makespan(last: float, left: Ints) -> float:
 
 @compiled
 def _start(
-    tasks: Tasks, now: float, task: int, machine: int, most: int, left: Ints, free: Floats,
-    heap: Any, starts: Ints,
-) -> int:  # fmt: skip
-    """Start up to `most` instances; return how many. `starts`, (1,), counts all starts."""
-    count = 0
+    tasks: Tasks, now: float, task: int, machine: int, most: int, progress: Progress, heap: Any
+) -> int:
+    """Start up to `most` instances; return how many."""
+    left, free, starts, count = progress.left, progress.free, progress.starts, 0
     while count < most and left[task] > 0 and _fits(tasks.request[task], free[machine]):
         for k in range(free.shape[1]):
             free[machine, k] -= tasks.request[task, k]
@@ -195,42 +227,46 @@ def _start(
 
 @compiled
 def _play_on(
-    tasks: Tasks, weights: Weights, left: Ints, free: Floats, heap: Any, starts: Ints, now: float,
-    until: float, known: int, most: int, placed: Any,
+    tasks: Tasks, weights: Weights, progress: Progress, heap: Any, now: float, until: float,
+    known: int, most: int, placed: Any,
 ) -> float:  # fmt: skip
     """Play from a tick `now` to the last one before `until`; return the last tick by then.
 
     It returns infinity if tasks wait that will never fit.
 
-    It changes `left`, (T,) instances that wait, `free`, (M, R), `starts`, (1,) how often something
-    started, and `heap`, what runs: (tick of release, end, number of the start, machine, task,
-    instances). Only the first `known` tasks come. The pair that scores highest gets up to `most`
-    instances at a time; `placed` collects (tick, task, machine, instances).
+    It changes `progress` and `heap`, what runs: (tick of release, end, number of the start,
+    machine, task, instances). Only the first `known` tasks come. The pair that scores highest gets
+    up to `most` instances at a time; `placed` collects (tick, task, machine, instances).
     """
-    scratch = make_scratch(weights, free.shape[1])
+    scratch = make_scratch(weights, progress.free.shape[1])
     last = now
     while now < until:
         last = now
-        _give_back(heap, now, tasks, free)
+        _give_back(heap, now, tasks, progress.free)
         come = min(known, int(np.searchsorted(tasks.seen, now, side="right")))
-        waiting = _waiting(come, left)
-        if len(waiting) > 0:
-            longest = _remaining_work(heap, now, tasks, waiting, left, scratch.work)
-            scores = np.empty((len(free), len(waiting)))
-            table = np.empty((len(free), len(waiting), len(weights.shift)))
-            machine, column = -1, -1
-            while True:
-                _rescore(scores, table, machine, column, tasks, weights, waiting, left, free,
-                         scratch, longest)  # fmt: skip
-                place = _best(scores)
-                if place < 0:
-                    break
-                machine, column = place // len(waiting), place % len(waiting)
-                task = waiting[column]
-                count = _start(tasks, now, task, machine, most, left, free, heap, starts)
-                placed.append((now, task, machine, count))
+        pairs = _pairs_at(now, come, heap, tasks, weights, progress, scratch)
+        count, machine, column = len(pairs.waiting), -1, -1
+        while count > 0:
+            _rescore(pairs, machine, column, tasks, weights, progress, scratch)
+            place = _best(pairs.scores)
+            if place < 0:
+                break
+            machine, column = place // count, place % count
+            task = pairs.waiting[column]
+            started = _start(tasks, now, task, machine, most, progress, heap)
+            placed.append((now, task, machine, started))
         now = _upcoming(heap, come, known, tasks)
-    return _makespan(last, left[:known]) if now == np.inf else last
+    return _makespan(last, progress.left[:known]) if now == np.inf else last
+
+
+@compiled
+def _nothing_done(tasks: Tasks) -> Progress:
+    return Progress(tasks.instances.copy(), tasks.capacity.copy(), np.zeros(1, np.int64))
+
+
+@compiled
+def _copy(progress: Progress) -> Progress:
+    return Progress(progress.left.copy(), progress.free.copy(), progress.starts.copy())
 
 
 @compiled
@@ -253,8 +289,8 @@ def play(tasks: Tasks, weights: Weights, most: int) -> Any:
     """Return the makespan, and what was placed: (tick, task, machine, instances)."""
     placed = _nothing_placed()
     span = _play_on(
-        tasks, weights, tasks.instances.copy(), tasks.capacity.copy(), _nothing_runs(),
-        np.zeros(1, np.int64), 0.0, np.inf, len(tasks.seen), most, placed,
+        tasks, weights, _nothing_done(tasks), _nothing_runs(), 0.0, np.inf, len(tasks.seen), most,
+        placed,
     )  # fmt: skip
     return span, placed
 
@@ -266,8 +302,7 @@ def look_ahead(tasks: Tasks, rules: Any, most: int) -> Any:
     Whenever jobs are first seen, the tasks that are known are played to their end under each rule,
     and the one with the smallest makespan decides until the next time; ties keep the present one.
     """
-    left, free = tasks.instances.copy(), tasks.capacity.copy()
-    heap, starts, placed = _nothing_runs(), np.zeros(1, np.int64), _nothing_placed()
+    progress, heap, placed = _nothing_done(tasks), _nothing_runs(), _nothing_placed()
     chosen, current, span = np.zeros(len(rules), np.int64), 0, 0.0
     known = 0
     while known < len(tasks.seen):
@@ -277,17 +312,15 @@ def look_ahead(tasks: Tasks, rules: Any, most: int) -> Any:
         for turn in range(len(rules)):
             rule = (current + turn) % len(rules)  # the present one first
             found = _play_on(
-                tasks, rules[rule], left.copy(), free.copy(), heap.copy(), starts.copy(), now,
-                np.inf, known, most, _nothing_placed(),
+                tasks, rules[rule], _copy(progress), heap.copy(), now, np.inf, known, most,
+                _nothing_placed(),
             )  # fmt: skip
             if found < least:
                 least, best = found, rule
         current = best
         chosen[current] += 1
         until = tasks.seen[known] if known < len(tasks.seen) else np.inf
-        span = _play_on(
-            tasks, rules[current], left, free, heap, starts, now, until, known, most, placed
-        )
+        span = _play_on(tasks, rules[current], progress, heap, now, until, known, most, placed)
     return span, placed, chosen
 
 
@@ -323,10 +356,9 @@ def _grown(array: Any, size: int) -> Any:
 
 
 @compiled
-def _keep(
-    seen: Any, rows: int, row: Any, scores: Floats, table: Floats, machine: int, column: int
-) -> int:
+def _keep(seen: Any, rows: int, row: Any, pairs: Pairs, machine: int, column: int) -> int:
     """Add the pairs that were scored again to the `rows` of `seen`; return how many there are."""
+    scores, table = pairs.scores, pairs.table
     for m in range(scores.shape[0]):
         for i in range(scores.shape[1]):
             if (machine < 0 or m == machine or i == column) and scores[m, i] > -np.inf:
@@ -351,52 +383,47 @@ def roll_out(tasks: Tasks, weights: Weights, rng: np.random.Generator) -> Any:
         placed: (D,) the row of the task whose instance was placed.
         span: the makespan.
     """
-    left, free = tasks.instances.copy(), tasks.capacity.copy()
-    heap, starts = _nothing_runs(), np.zeros(1, np.int64)
-    scratch = make_scratch(weights, free.shape[1])
+    progress, heap = _nothing_done(tasks), _nothing_runs()
+    machines, resources = progress.free.shape
+    scratch = make_scratch(weights, resources)
     width, decisions = len(weights.shift), tasks.instances.sum()
     seen = np.empty((4096, width), np.float32)
     pairs = np.empty(16384, np.int32)
     first = np.zeros(decisions + 1, np.int64)
     chosen, tick = np.empty(decisions, np.int64), np.empty(decisions)
     placed = np.empty(decisions, np.int64)
-    below = np.empty(len(free) * len(tasks.seen))
+    below = np.empty(machines * len(tasks.seen))
     rows, made, now, last = 0, 0, 0.0, 0.0
     while now < np.inf:
         last = now
-        _give_back(heap, now, tasks, free)
+        _give_back(heap, now, tasks, progress.free)
         come = int(np.searchsorted(tasks.seen, now, side="right"))
-        waiting = _waiting(come, left)
-        if len(waiting) > 0:
-            longest = _remaining_work(heap, now, tasks, waiting, left, scratch.work)
-            scores = np.empty((len(free), len(waiting)))
-            table = np.empty((len(free), len(waiting), width))
-            row = np.empty((len(free), len(waiting)), np.int32)
-            machine, column = -1, -1
-            while True:
-                _rescore(scores, table, machine, column, tasks, weights, waiting, left, free,
-                         scratch, longest)  # fmt: skip
-                seen = _grown(seen, rows + scores.size)
-                rows = _keep(seen, rows, row, scores, table, machine, column)
-                place = _drawn(scores, below, rng.random()) if scores.max() > -np.inf else -1
-                if place < 0:
-                    break
-                machine, column = place // len(waiting), place % len(waiting)
-                begin = first[made]
-                pairs = _grown(pairs, begin + scores.size)
-                end = begin
-                for m in range(len(free)):
-                    for i in range(len(waiting)):
-                        if scores[m, i] > -np.inf:
-                            if m == machine and i == column:
-                                chosen[made] = end - begin
-                            pairs[end] = row[m, i]
-                            end += 1
-                tick[made], placed[made] = now, waiting[column]
-                made += 1
-                first[made] = end
-                _start(tasks, now, waiting[column], machine, 1, left, free, heap, starts)
+        here = _pairs_at(now, come, heap, tasks, weights, progress, scratch)
+        scores, count, machine, column = here.scores, len(here.waiting), -1, -1
+        row = np.empty((machines, count), np.int32)
+        while count > 0:
+            _rescore(here, machine, column, tasks, weights, progress, scratch)
+            seen = _grown(seen, rows + scores.size)
+            rows = _keep(seen, rows, row, here, machine, column)
+            place = _drawn(scores, below, rng.random()) if scores.max() > -np.inf else -1
+            if place < 0:
+                break
+            machine, column = place // count, place % count
+            pairs = _grown(pairs, first[made] + scores.size)
+            end = first[made]
+            for m in range(machines):
+                for i in range(count):
+                    if scores[m, i] > -np.inf:
+                        if m == machine and i == column:
+                            chosen[made] = end - first[made]
+                        pairs[end] = row[m, i]
+                        end += 1
+            task = here.waiting[column]
+            tick[made], placed[made] = now, task
+            made += 1
+            first[made] = end
+            _start(tasks, now, task, machine, 1, progress, heap)
         now = _upcoming(heap, come, len(tasks.seen), tasks)
     seen, pairs = seen[:rows].copy(), pairs[: first[made]].copy()
-    span = _makespan(last, left)
+    span = _makespan(last, progress.left)
     return seen, pairs, first[: made + 1], chosen[:made], tick[:made], placed[:made], span

@@ -1,0 +1,38 @@
+"""Functions compiled by numba, of the fast simulations, and their modules, named kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, TypeVar
+
+from simkit.errors import PluginError
+
+__all__ = ["compiled", "kernel"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compiled(function: Function) -> Function:
+    """Return the function as machine code, made when it is first called.
+
+    It is not kept on disk: numba would not notice changes of the functions that it calls. Divisions
+    by 0 are not looked for, as nothing here divides by 0.
+    """
+    import numba
+
+    made: Function = numba.njit(function, error_model="numpy")
+    return made
+
+
+def kernel(module: str) -> Any:
+    """Return a module of compiled functions; raises PluginError, which says what to install."""
+    try:
+        return import_module(f"simkit.learners.{module}")
+    except ModuleNotFoundError as error:
+        if error.name != "numba":
+            raise
+        raise PluginError(
+            "fast simulations need numba, which is not installed; "
+            "pip install 'simkit-cluster[learn]'"
+        ) from error

@@ -32,7 +32,12 @@ from pydantic import Field, model_validator
 from simkit.agent.actions import Starts
 from simkit.agent.burst_classes import PATIENCE
 from simkit.arrays import Bools, Floats, Ints
-from simkit.learners.common.action_values import ValueNetwork, best_next, follow, target_of
+from simkit.learners.common.actor_critic.action_values import (
+    ValueNetwork,
+    best_next,
+    follow,
+    target_of,
+)
 from simkit.learners.common.arguments import Extent, NotNegative, Positive, Share, prepared
 from simkit.learners.common.games import NOTHING_DONE, Games, Source, logged, results_of
 from simkit.learners.common.networks import build, seeded

@@ -28,6 +28,7 @@ from simkit.learners.common.distributions import (
     squared_error,
 )
 from simkit.learners.common.games import NOTHING_DONE, Source, logged
+from simkit.learners.common.imitation import imitate_best, refuse_without_teachers
 from simkit.learners.common.networks import ActorCritic, build, seeded
 from simkit.learners.common.optimisers import linear, set_learning_rate, take_step
 from simkit.learners.common.returns import (
@@ -50,8 +51,8 @@ VALUE_SHARE: Final = 0.5
 LARGEST_GRADIENT: Final = 0.5
 """Gradients are clipped to this norm."""
 USUAL: Final = {
-    "job_sets": 12, "rollouts": 4, "decay": 0.9, "largest": 2.0, "batch": 512,
-    "falls": True, "held_out_sets": 40, "max_decisions": 5_000,
+    "job_sets": 8, "rollouts": 4, "warm_start": 3, "decay": 0.9, "largest": 2.0, "batch": 512,
+    "entropy": 0.003, "falls": True, "held_out_sets": 40, "max_decisions": 5_000,
 }  # fmt: skip
 """Defaults for simulations, which take longer than job sets in lock-step."""
 
@@ -69,6 +70,9 @@ class PPOArguments(GamesArguments):
     """Episodes of each slice."""
     hidden: Width = 64
     """Units of each layer."""
+    warm_start: Annotated[int, Field(ge=0)] = 0
+    """Rounds of games in which the network first learns to imitate the best of the source's simple
+    rules; 0, or no rule: it learns from nothing."""
     learning_rate: Positive = 0.001
     """Learning rate of Adam."""
     falls: bool = False
@@ -106,7 +110,9 @@ def begin(
     """
 
     def source_of(chosen: PPOArguments) -> Source[Any]:
-        return games_of(scenario, chosen, "ppo", chosen.job_sets)
+        source = games_of(scenario, chosen, "ppo", chosen.job_sets)
+        refuse_without_teachers(source, arguments.get("warm_start", 0))
+        return source
 
     given = {**usual_numbers(scenario, USUAL, arguments), **arguments}
     chosen, source = prepared(PPOArguments, given, source_of, device)
@@ -122,7 +128,7 @@ class PPOTraining(TorchTraining):
         self, scenario: Scenario, source: Source[Any], arguments: PPOArguments, seed: int,
         device: str,
     ) -> None:  # fmt: skip
-        super().__init__(scenario, arguments, seed, ("job_sets", "actions", "parts"))
+        super().__init__(scenario, arguments, seed, ("job_sets", "actions", "parts", "warm_start"))
         self.chosen, self.device = arguments, device
         # Environment
         self.source = source
@@ -143,10 +149,17 @@ class PPOTraining(TorchTraining):
 
         ``return``: mean return of an episode; ``slowdown``, ``unfinished``: of the rollouts, over
         all jobs; ``decisions``: of all rollouts; ``choices``: decisions that left a choice;
-        ``entropy``: the mean over these, in nats. If no job set has a job, nothing is learned, and
-        only `NOTHING_DONE` is returned.
+        ``entropy``: the mean over these, in nats; in the first iteration after a warm start
+        ``imitated``, see `imitate`. If no job set has a job, nothing is learned, and only
+        `NOTHING_DONE` is returned.
         """
         chosen = self.chosen
+        warm: Mapping[str, float] = {}
+        if self.iteration == 1:
+            warm = imitate_best(
+                self.network.actor, self.source, self.generators["warm_start"], chosen.warm_start,
+                chosen.job_sets, self.device,
+            )  # fmt: skip
         slices = self.source.draw(self.generators["job_sets"], chosen.job_sets)
         # Rollout
         games = self.source.games(slices, chosen.rollouts)
@@ -166,6 +179,7 @@ class PPOTraining(TorchTraining):
             **logged(games, rollouts.mean_return, len(rollouts.actions)),
             "choices": float(len(batch)),
             "entropy": float(np.mean(entropies)) if entropies else 0.0,
+            **warm,
         }
 
     @property

@@ -10,7 +10,7 @@ A learner plays whatever it is given:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeVar
 
@@ -21,14 +21,9 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
 
 __all__ = [
-    "NOTHING_DONE",
-    "EndlessGames",
-    "EndlessSource",
-    "Games",
-    "Source",
-    "logged",
+    "NOTHING_DONE", "EndlessGames", "EndlessSource", "Games", "Rule", "Source", "logged",
     "results_of",
-]
+]  # fmt: skip
 
 NOTHING_DONE: Final[Mapping[str, float]] = MappingProxyType(
     {"return": 0.0, "unfinished": 0.0, "decisions": 0.0}
@@ -69,6 +64,10 @@ class Games(Protocol):
 
     def outcome(self) -> Mapping[str, float]:
         """Return how the jobs of all episodes fared, every job counted."""
+
+
+Rule = Callable[[Any], Ints]
+"""Returns (A,) the action of each active game; a simple rule that plays games of its own kind."""
 
 
 def logged(games: Games, mean_return: float, decisions: int) -> dict[str, float]:
@@ -150,6 +149,10 @@ class Source(Protocol[Slices]):
 
         Time that does not pass in steps is never quite the same.
         """
+
+    @property
+    def teachers(self) -> Mapping[str, Rule]:
+        """Simple rules that can play its games, by name; a warm start imitates the best of them."""
 
     def scorer(self, hidden: int) -> PerceptronShape | SetScorerShape:
         """Return the shape of a network over the observations, with `hidden` units per layer."""

@@ -6,6 +6,7 @@ agent for its bundle.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -18,6 +19,7 @@ from simkit.agent.observe_slots import context_size, slot_size
 from simkit.agent.slotted import Slotted
 from simkit.arrays import Ints
 from simkit.learners.common.bundle import describe_view, of_classes, of_slots
+from simkit.learners.common.games import Rule
 from simkit.learners.common.shapes import (
     PerceptronShape,
     SetScorerShape,
@@ -30,7 +32,7 @@ from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import JobSource
 from simkit.learners.lockstep.outcome import OUTCOME
 from simkit.learners.lockstep.pool_in_steps import RESOURCES
-from simkit.learners.lockstep.slot_games import OBSERVATIONS, SlotGames
+from simkit.learners.lockstep.slot_games import OBSERVATIONS, SlotGames, shortest_first
 
 __all__ = ["BurstClasses", "ClassRules", "Layout", "LayoutName", "LockstepSource", "NumberedSlots"]
 
@@ -43,6 +45,10 @@ class Layout(Protocol):
 
     greedy: ClassVar[bool]
     """Whether an agent takes its likeliest action, or draws one."""
+
+    @property
+    def teachers(self) -> Mapping[str, Rule]:
+        """Simple rules that can play the games."""
 
     @property
     def starts(self) -> Starts:
@@ -75,6 +81,11 @@ class NumberedSlots:
     last_step: int | None = None
     """The step of rollouts whose load and reward are measured; see `MeteredLockstep`."""
     greedy: ClassVar = False
+
+    @property
+    def teachers(self) -> Mapping[str, Rule]:
+        """Shortest job first, which lets a step pass where it must not if places are ahead."""
+        return {} if self.mask == "ahead" else {"sjf": shortest_first}
 
     @property
     def schema(self) -> ObservationSchema:
@@ -130,6 +141,7 @@ class BurstClasses:
     patience: int = PATIENCE
     rules: ClassRules = ClassRules()
     greedy: ClassVar = True
+    teachers: ClassVar[Mapping[str, Rule]] = {}
 
     @property
     def schema(self) -> ObservationSchema:
@@ -186,6 +198,10 @@ class LockstepSource:
     def greedy(self) -> bool:
         """Whether its agents take their likeliest action when they are judged."""
         return self.layout.greedy
+
+    @property
+    def teachers(self) -> Mapping[str, Rule]:
+        return self.layout.teachers
 
     def scorer(self, hidden: int) -> PerceptronShape | SetScorerShape:
         return self.layout.scorer(hidden)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from simkit.learners.common.action_values import follow, target_of
+from simkit.learners.common.actor_critic.action_values import follow, target_of
 from simkit.learners.common.actor_critic.off_policy import Transitions
 from simkit.learners.common.networks import build
 from simkit.learners.common.optimisers import linear

@@ -342,9 +342,10 @@ class ReinforceTraining(TorchTraining):
         return masked_log_softmax(self.network(part.seen), part.allowed)
 
     def evaluate(self) -> Mapping[str, float]:
-        """Evaluate the agent on held-out slices, with the same draws each time; see `judged`."""
-        rng = self.stream("held_out")
-        return judged(self.source, self.unseen, self.network, rng, self.device)
+        """Evaluate the agent on the held-out slices; see `judged`."""
+        return judged(
+            self.source, self.unseen, self.network, lambda: self.stream("held_out"), self.device
+        )
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         shape = self.network.shape

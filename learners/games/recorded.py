@@ -15,9 +15,9 @@ from simkit.errors import RunError, ScenarioError
 from simkit.gym.dataset import Dataset, read_dataset
 from simkit.learners.common.replay import Trajectories
 from simkit.learners.games.job_sets import LockstepSource, NumberedSlots
+from simkit.learners.games.ready_pool import ReadySource
 from simkit.learners.games.simulations import SimulatedSource
 from simkit.learners.lockstep.ready_pool.games import REWARD
-from simkit.learners.ready_pool.source import ReadySource
 
 __all__ = ["AnySource", "Recorded"]
 

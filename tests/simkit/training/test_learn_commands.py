@@ -22,7 +22,7 @@ GREEN = {"workload.jobs": 60, "workload.processors": 64}
 @pytest.mark.parametrize(
     ("name", "learner"),
     [
-        ("deeprm", "deeprm"), ("sofia", "sofia"), ("schedqrm", "ppo"), ("rare", "cocorl"),
+        ("deeprm", "deeprm"), ("sofia", "sofia"), ("schedqrm", "ppo"), ("rare", "ppo"),
         ("quickstart", "ppo"), ("green-quickstart", "ppo"),
     ],
 )  # fmt: skip

@@ -32,7 +32,7 @@ from simkit.learners.common.distributions import (
     log_probability,
     masked_log_softmax,
 )
-from simkit.learners.common.games import NOTHING_DONE, Source, results_of
+from simkit.learners.common.games import NOTHING_DONE, Source, logged
 from simkit.learners.common.imitation import imitate_best, refuse_without_teachers
 from simkit.learners.common.natural_gradient import Trust, as_vector, policy_step
 from simkit.learners.common.networks import Network, Perceptron, build, seeded
@@ -43,7 +43,7 @@ from simkit.learners.common.returns import (
     rollout_means,
     time_moved,
 )
-from simkit.learners.common.rollouts import Batch, Rollouts, minibatches, roll_out
+from simkit.learners.common.rollouts import Batch, Rollouts, judged, minibatches, roll_out
 from simkit.learners.common.shapes import (
     PerceptronShape,
     SetScorerShape,
@@ -203,13 +203,11 @@ class ReinforceTraining(TorchTraining):
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
 
-        ``return``: mean return of an episode; ``return_best``: return of the best rollout of each
-        slice, mean over slices; ``slowdown``, ``unfinished``: of the rollouts, over all jobs;
-        ``load``, ``last_load``, ``last_reward``: see `MeteredLockstep`; ``decisions``: of all
-        rollouts; ``choices``: decisions that are learned from; ``entropy``: the mean over these, in
-        nats; with a value network ``explained_variance``; with the natural gradient ``kl`` in nats,
-        ``backtracks``, ``products`` and ``residual`` of `NaturalStep`. If no job set has a job,
-        nothing is learned, and only `NOTHING_DONE` is returned.
+        Of the rollouts see `logged`; ``return_best``: return of the best rollout of each slice,
+        mean over slices; ``choices``: decisions that are learned from; ``entropy``: the mean over
+        these, in nats; with a value network ``explained_variance``; with the natural gradient
+        ``kl`` in nats, ``backtracks``, ``products`` and ``residual`` of `NaturalStep`. If no job
+        set has a job, nothing is learned, and only `NOTHING_DONE` is returned.
         """
         chosen = self.chosen
         warm: Mapping[str, float] = {}
@@ -233,13 +231,10 @@ class ReinforceTraining(TorchTraining):
         update = {"natural": self._natural, "gradient": self._plain, "proximal": self._proximal}
         metrics = update[chosen.update](batch) if len(batch) else {}
         # Logging
-        results, total = games.outcome(), rollouts.rewards.sum(axis=0)
-        told = ("slowdown", "unfinished", "load", "last_load", "last_reward")
+        returns = rollouts.rewards.sum(axis=0).reshape(-1, chosen.rollouts)
         return {
-            "return": float(total.mean()),
-            "return_best": float(total.reshape(-1, chosen.rollouts).max(axis=1).mean()),
-            **{name: results[name] for name in told if name in results},
-            "decisions": float(len(rollouts.actions)),
+            **logged(games, rollouts.mean_return, len(rollouts.actions)),
+            "return_best": float(returns.max(axis=1).mean()),
             "choices": float(len(batch)),
             **metrics,
             **value_metrics,
@@ -347,15 +342,10 @@ class ReinforceTraining(TorchTraining):
         return masked_log_softmax(self.network(part.seen), part.allowed)
 
     def evaluate(self) -> Mapping[str, float]:
-        """Evaluate the agent on the held-out slices; see the games' `outcome`.
-
-        Actions are drawn as in training, with the same draws in every evaluation, or the likeliest
-        are taken, as the source says. ``return``: see `results_of`.
-        """
-        games, rng = self.source.games(self.unseen), self.stream("held_out")
-        rollouts = roll_out(games, self.network, rng, self.device, greedy=self.source.greedy)
-        mean = float(rollouts.rewards.sum(axis=0).mean())
-        return results_of(games, self.criterion, mean)
+        """Evaluate the agent on the held-out slices; see `judged`."""
+        return judged(
+            self.source, self.unseen, self.network, lambda: self.stream("held_out"), self.device
+        )
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         shape = self.network.shape

@@ -25,7 +25,8 @@ from simkit.experiment import Experiment
 from simkit.experiment.policy import build_policy, cluster_problems, scenario_problems
 from simkit.experiment.workload import TraceMemory
 from simkit.files import read_json
-from simkit.gym.episodes import Episodes, EpisodeWindows, LogWindows, Part
+from simkit.gym.episodes import Episodes
+from simkit.gym.windows import EpisodeWindows, LogWindows, Part
 from simkit.power.site import policy_problems
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import DESCRIPTION, agent_label
@@ -294,7 +295,7 @@ class Slices:
 
 
 def _refuse_too_few(count: int, unseen: int, share: float) -> None:
-    """Raise ScenarioError if a log cannot be divided into a part to train on and one to judge on."""
+    """Raise ScenarioError if a log has no part to train on, or none to judge on."""
     if not 0 < unseen < count:
         raise ScenarioError(
             f"episode.held_out: is {share:g}, which leaves {count - unseen:,} of the log's "

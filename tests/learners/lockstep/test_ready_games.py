@@ -11,20 +11,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.agent.ready_pool import ReadyPool, ready_image, ready_set
-from simkit.agent.ready_pool_actions import ReadyActions, ReadyEncoder, ReadyTracker
+from simkit.agent.ready_pool import (
+    ReadyActions,
+    ReadyEncoder,
+    ReadyPool,
+    ReadyTracker,
+    ready_image,
+    ready_set,
+)
 from simkit.agent.reward import Reward, WeightedRewards
 from simkit.agent.rewards import make_reward
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
 from simkit.errors import PolicyError, ScenarioError
 from simkit.gym.episodes import Episodes, Nowhere
+from simkit.learners.games.ready_pool import ReadySource
 from simkit.learners.lockstep import NEVER
 from simkit.learners.lockstep.ready_pool.accounts import ACCOUNTS, COSTS, Accounts
 from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.streams import JobStreams, StreamSource, streams_of
-from simkit.learners.ready_pool.source import ReadySource
 from simkit.policy import Action, Place, State, SystemInfo
 from simkit.policy.task import Task
 from simkit.scenario import Scenario

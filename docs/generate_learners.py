@@ -21,7 +21,7 @@ UNITS = {
     "max_decisions": "decisions", "backlog_shown": "tasks", "kl": "nats", "batch": "decisions",
     "warm_start_rounds": "rounds", "epochs": "passes", "replay": "transitions",
     "decisions_per_update": "decisions", "target_every": "updates", "products": "products",
-    "games": "games", "held_out_games": "games", "hours": "steps", "decisions": "decisions",
+    "games": "games", "hours": "steps", "decisions": "decisions",
     "cost_limit": "jobs", "max_start": "steps", "clone": "iterations", "offline": "iterations",
     "warm_up": "iterations", "updates": "steps", "watched": "games",
 }  # fmt: skip

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 import torch
@@ -43,24 +43,17 @@ from simkit.learners.common.actor_critic.policy_losses import (
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
 from simkit.learners.common.distributions import entropy
 from simkit.learners.common.experience import Endless, Episodes
-from simkit.learners.common.games import NOTHING_DONE, Source, results_of
+from simkit.learners.common.games import NOTHING_DONE, Source
 from simkit.learners.common.networks import seeded
 from simkit.learners.common.optimisers import linear, take_step
-from simkit.learners.common.rollouts import roll_out
+from simkit.learners.common.rollouts import judged
 from simkit.learners.common.shapes import Width
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
-from simkit.learners.games.choice import (
-    LOCKSTEP,
-    SIMULATED,
-    GamesArguments,
-    games_of,
-    usual_numbers,
-)
+from simkit.learners.games.choice import EPISODES, EndlessArguments, games_of, usual_numbers
+from simkit.learners.games.ready_pool import ReadySource
 from simkit.learners.games.recorded import AnySource, Recorded
 from simkit.learners.lockstep.ready_pool.rules import ORDERS, left_over
-from simkit.learners.ready_pool.arguments import EndlessArguments
-from simkit.learners.ready_pool.source import ReadySource
 from simkit.scenario import Scenario
 from simkit.sections import BrokenRulesError, Count
 from simkit.training import Training
@@ -72,11 +65,9 @@ USUAL: Final = {"job_sets": 12, "rollouts": 4, "held_out_sets": 40, "max_decisio
 """Defaults for simulations, which take longer than job sets in lock-step."""
 ENDLESS_METRICS: Final = ("lost_value", "lost_value_drawn", "cost", "cost_drawn")
 """Held-out metrics of agents that play games without an end."""
-EPISODES: Final = (*LOCKSTEP, *SIMULATED, "job_sets", "rollouts", "steps", "held_out_sets")
-"""Arguments of episodes."""
 
 
-class ActorCriticArguments(GamesArguments, EndlessArguments):
+class ActorCriticArguments(EndlessArguments):
     """The keys of `learn.arguments`."""
 
     iterations: Count = 60
@@ -85,6 +76,8 @@ class ActorCriticArguments(GamesArguments, EndlessArguments):
     """New slices per iteration, over all loads: job sets, or windows of a log."""
     rollouts: Annotated[int, Field(ge=2)] = 4
     """Episodes of each slice."""
+    decisions: Annotated[int, Field(ge=2)] = 64
+    """Decisions of each game and iteration."""
     hidden: Width = 32
     """Units of each layer."""
     # critics
@@ -137,6 +130,8 @@ class ActorCriticArguments(GamesArguments, EndlessArguments):
     """With a dataset: iterations that learn from the data alone; with many, the actor becomes
     undecided. Before episodes: 0."""
 
+    of_episodes: ClassVar = (*EPISODES, "steps")
+
     @property
     def phases(self) -> Mapping[Phase, int]:
         """Iterations of each phase before the online one, in order."""
@@ -165,9 +160,6 @@ class ActorCriticArguments(GamesArguments, EndlessArguments):
                 f"mean of a slice's rollouts; give 0, or iterations: {total}"
             )
             wrong.append((("offline",), text))
-        if self.games is not None:
-            text = "is for episodes, but games asks for games without an end; leave one out"
-            wrong += [((key,), text) for key in EPISODES if key in given]
         if wrong:
             raise BrokenRulesError(wrong)
         return self
@@ -187,18 +179,14 @@ def begin(
     """
 
     def source_of(chosen: ActorCriticArguments) -> AnySource:
-        if chosen.games is None:
-            return games_of(scenario, chosen, learner, chosen.job_sets)
-        names = ("hours", "max_start", "reject", "discount")
-        return ReadySource(scenario, **{name: getattr(chosen, name) for name in names})
+        discount = 1.0 if chosen.games is None else chosen.discount
+        return games_of(scenario, chosen, learner, chosen.job_sets, discount=discount)
 
-    endless = arguments.get("games") is not None
-    usual = {} if endless else usual_numbers(scenario, USUAL, arguments)
-    given = {**usual, **arguments}
+    given = {**usual_numbers(scenario, USUAL, arguments, endless={}), **arguments}
     chosen, source = prepared(ActorCriticArguments, given, source_of, device)
     data = None
     if chosen.dataset is not None:
-        playing = endless and chosen.iterations > chosen.clone + chosen.offline
+        playing = chosen.games is not None and chosen.iterations > chosen.clone + chosen.offline
         data = Recorded.read(Path(chosen.dataset), source, chosen.discount, playing=playing)
     return ActorCriticTraining(scenario, source, data, chosen, seed, device, learner)
 
@@ -219,9 +207,7 @@ class ActorCriticTraining(TorchTraining):
         # Environment
         self.source: Source[Any] = source
         self.criterion, self.data = source.criterion, data
-        endless = arguments.games is not None
-        held_out = arguments.held_out_games if endless else arguments.held_out_sets
-        self.unseen = source.held_out(held_out)
+        self.unseen = source.held_out(arguments.held_out_sets)
         # Memory
         self.experience = self._experience(source)
         # Agent
@@ -366,14 +352,10 @@ class ActorCriticTraining(TorchTraining):
         ``_drawn``, by drawn ones, with the same draws in every evaluation.
         """
         endless = isinstance(self.experience, Endless)
-        kinds = {"": True, "_drawn": False} if endless else {"": self.source.greedy}
-        scores: dict[str, float] = {}
-        for suffix, greedy in kinds.items():
-            games, rng = self.source.games(self.unseen), self.stream("held_out")
-            rollouts = roll_out(games, self.network.actor, rng, self.device, greedy=greedy)
-            mean = float(rollouts.rewards.sum(axis=0).mean())
-            results = results_of(games, self.criterion, mean)
-            scores |= {name + suffix: number for name, number in results.items()}
+        scores = judged(
+            self.source, self.unseen, self.network.actor, lambda: self.stream("held_out"),
+            self.device, drawn_too=endless,
+        )  # fmt: skip
         return {name: scores[name] for name in ENDLESS_METRICS} if endless else scores
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:

@@ -1,10 +1,13 @@
-"""Recipes: the algorithm of a paper is one of ours with the arguments that the paper chose."""
+"""Recipes: the algorithm of a paper is one of ours with the arguments that the paper chose.
+
+Where a scenario names no learner, it is the recipe of its workload's paper, or PPO.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from simkit.errors import ScenarioError
 from simkit.plugins import find
@@ -62,15 +65,22 @@ sofia = Recipe("sofia", "reinforce", {
 }, workload="sofia")  # fmt: skip
 """Sofia, "Resource management with deep reinforcement learning" (2021), on whose batches the
 natural gradient converges with a bound on its steps."""
-ENDLESS = {
-    "games": 64, "hidden": 64, "popart": True, "follow": 0.005, "replay": 50_000, "updates": 200,
-    "learning_rate": 0.001,
+STREAMS = {"hours": 2000, "held_out_sets": 32}
+"""Streams of jobs for games of a ready pool without an end."""
+OFF_POLICY = {
+    **STREAMS, "games": 64, "hidden": 64, "popart": True, "follow": 0.005, "replay": 50_000,
+    "updates": 200, "learning_rate": 0.001,
 }  # fmt: skip
-"""Off-policy learning from endless games of a ready pool."""
+"""Off-policy learning from such games."""
 
-rare = Recipe("rare", "actor-critic", {**ENDLESS, "critics": 1, "actor": "regression"})
+rare = Recipe("rare", "actor-critic", {**OFF_POLICY, "critics": 1, "actor": "regression"})
 """Chapter 5, algorithm 6, of the dissertation "RARE" (University of Virginia, 2023)."""
-offline = Recipe("offline", "actor-critic", {**ENDLESS, "entropy": 0.5, "entropy_falls": 0.5})
+cocorl = Recipe("cocorl", "ppo", {
+    **STREAMS, "games": 128, "iterations": 150, "learning_rate": 0.002, "falls": True,
+    "entropy": 0.02, "batch": 1024,
+})  # fmt: skip
+"""Chapter 6 of the same dissertation."""
+offline = Recipe("offline", "actor-critic", {**OFF_POLICY, "entropy": 0.5, "entropy_falls": 0.5})
 """Launchpad, chapter 7 of the same dissertation."""
 fitness = Recipe("fitness", "evolution", {"scorer": "pairs"})
 """After F. Li and B. Hu, "DeepJS: Job scheduling based on deep reinforcement learning in cloud data
@@ -78,3 +88,13 @@ center" (ICBDC 2019); see `simkit.learners.pairs.pair_search`."""
 rlscheduler = Recipe("rlscheduler", "evolution", {"scorer": "jobs"})
 """After D. Zhang et al., "RLScheduler: an automated HPC batch job scheduler using reinforcement
 learning" (SC 2020); see `simkit.learners.pool.job_search`."""
+
+USUAL: Final = {recipe.workload: recipe.name for recipe in (deeprm, sofia)}
+"""Type of the workload → learner, on a pool in steps. PPO does best on the others."""
+
+
+def usual_learner(scenario: Scenario) -> str:
+    """Return the name of the learner where a scenario names none; the tool ``learn.usual``."""
+    if scenario.scheduling.step is None:
+        return "ppo"
+    return USUAL.get(scenario.workload.type, "ppo")

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError
+from simkit.learners.common.actor_critic.value_baseline import ValueBaseline
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
 from simkit.learners.common.distributions import (
     clipped_gain,
@@ -31,7 +32,8 @@ from simkit.learners.common.distributions import (
     log_probability,
     masked_log_softmax,
 )
-from simkit.learners.common.games import NOTHING_DONE, Source, results_of
+from simkit.learners.common.games import NOTHING_DONE, Source, logged
+from simkit.learners.common.imitation import imitate_best, refuse_without_teachers
 from simkit.learners.common.natural_gradient import Trust, as_vector, policy_step
 from simkit.learners.common.networks import Network, Perceptron, build, seeded
 from simkit.learners.common.optimisers import OptimiserName, make_optimiser, take_step
@@ -41,7 +43,7 @@ from simkit.learners.common.returns import (
     rollout_means,
     time_moved,
 )
-from simkit.learners.common.rollouts import Batch, Rollouts, minibatches, roll_out
+from simkit.learners.common.rollouts import Batch, Rollouts, judged, minibatches, roll_out
 from simkit.learners.common.shapes import (
     PerceptronShape,
     SetScorerShape,
@@ -50,11 +52,7 @@ from simkit.learners.common.shapes import (
 )
 from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
-from simkit.learners.common.value_baseline import ValueBaseline
 from simkit.learners.games.choice import GamesArguments, games_of, usual_numbers
-from simkit.learners.games.job_sets import NumberedSlots
-from simkit.learners.lockstep.slot_games import SlotGames
-from simkit.learners.warm_start import imitate
 from simkit.scenario import Scenario
 from simkit.sections import Count
 from simkit.training import Training
@@ -62,8 +60,6 @@ from simkit.training import Training
 CHUNKS: Final[Mapping[type, int]] = {SetScorerShape: 2_048, TablePerceptronShape: 16_384}
 """Shape of a network → decisions per chunk of a gradient, so that the activations fit into the
 caches; others take all at once."""
-WARM_SETS: Final = 200
-"""Job sets in a round of the warm start."""
 SMALL: Final = 0.01
 """Standard deviation of small initial weights."""
 USUAL: Final = {
@@ -91,8 +87,8 @@ class ReinforceArguments(GamesArguments):
     with a standard deviation of 0.01, as in DeepRM's program (`small`); or the last layer, too, by
     X. Glorot and Y. Bengio (2010)."""
     warm_start: Annotated[int, Field(ge=0)] = 0
-    """Rounds in which the network first learns to imitate shortest job first on numbered slots,
-    with 200 job sets each."""
+    """Rounds of games in which the network first learns to imitate the best of some simple rules;
+    0: it learns from nothing."""
     # credit
     discount: Share = 1.0
     """Discount factor per decision."""
@@ -154,12 +150,7 @@ def begin(
 
     def source_of(chosen: ReinforceArguments) -> Source[Any]:
         source = games_of(scenario, chosen, learner, chosen.job_sets)
-        numbered = isinstance(getattr(source, "layout", None), NumberedSlots)
-        if chosen.warm_start and not numbered:
-            raise ScenarioError(
-                f"learn.arguments.warm_start: is {chosen.warm_start}, but only agents of numbered "
-                "slots can imitate shortest job first; leave it out"
-            )
+        refuse_without_teachers(source, chosen.warm_start)
         return source
 
     given = {**usual_numbers(scenario, USUAL, arguments), **arguments}
@@ -212,17 +203,19 @@ class ReinforceTraining(TorchTraining):
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
 
-        ``return``: mean return of an episode; ``return_best``: return of the best rollout of each
-        slice, mean over slices; ``slowdown``, ``unfinished``: of the rollouts, over all jobs;
-        ``load``, ``last_load``, ``last_reward``: see `MeteredLockstep`; ``decisions``: of all
-        rollouts; ``choices``: decisions that are learned from; ``entropy``: the mean over these, in
-        nats; with a value network ``explained_variance``; with the natural gradient ``kl`` in nats,
-        ``backtracks``, ``products`` and ``residual`` of `NaturalStep`. If no job set has a job,
-        nothing is learned, and only `NOTHING_DONE` is returned.
+        Of the rollouts see `logged`; ``return_best``: return of the best rollout of each slice,
+        mean over slices; ``choices``: decisions that are learned from; ``entropy``: the mean over
+        these, in nats; with a value network ``explained_variance``; with the natural gradient
+        ``kl`` in nats, ``backtracks``, ``products`` and ``residual`` of `NaturalStep`. If no job
+        set has a job, nothing is learned, and only `NOTHING_DONE` is returned.
         """
         chosen = self.chosen
-        if self.iteration == 1 and chosen.warm_start:
-            self._warm_up()
+        warm: Mapping[str, float] = {}
+        if self.iteration == 1:
+            warm = imitate_best(
+                self.network, self.source, self.generators["warm_start"], chosen.warm_start,
+                chosen.job_sets, self.device,
+            )  # fmt: skip
         slices = self.fixed
         if chosen.fresh:
             slices = self.source.draw(self.generators["job_sets"], chosen.job_sets)
@@ -238,24 +231,15 @@ class ReinforceTraining(TorchTraining):
         update = {"natural": self._natural, "gradient": self._plain, "proximal": self._proximal}
         metrics = update[chosen.update](batch) if len(batch) else {}
         # Logging
-        results, total = games.outcome(), rollouts.rewards.sum(axis=0)
-        told = ("slowdown", "unfinished", "load", "last_load", "last_reward")
+        returns = rollouts.rewards.sum(axis=0).reshape(-1, chosen.rollouts)
         return {
-            "return": float(total.mean()),
-            "return_best": float(total.reshape(-1, chosen.rollouts).max(axis=1).mean()),
-            **{name: results[name] for name in told if name in results},
-            "decisions": float(len(rollouts.actions)),
+            **logged(games, rollouts.mean_return, len(rollouts.actions)),
+            "return_best": float(returns.max(axis=1).mean()),
             "choices": float(len(batch)),
             **metrics,
             **value_metrics,
+            **warm,
         }
-
-    def _warm_up(self) -> None:
-        """Imitate shortest-job-first."""
-        rng, rounds = self.generators["warm_start"], range(self.chosen.warm_start)
-        drawn = (self.source.games(self.source.draw(rng, WARM_SETS)) for _ in rounds)
-        numbered = (games for games in drawn if isinstance(games, SlotGames))
-        imitate(self.network, numbered, rng, device=self.device)
 
     def _credit(self, rollouts: Rollouts) -> tuple[Floats, dict[str, float]]:
         """Return (D,) advantages, and numbers to log."""
@@ -358,15 +342,10 @@ class ReinforceTraining(TorchTraining):
         return masked_log_softmax(self.network(part.seen), part.allowed)
 
     def evaluate(self) -> Mapping[str, float]:
-        """Evaluate the agent on the held-out slices; see the games' `outcome`.
-
-        Actions are drawn as in training, with the same draws in every evaluation, or the likeliest
-        are taken, as the source says. ``return``: see `results_of`.
-        """
-        games, rng = self.source.games(self.unseen), self.stream("held_out")
-        rollouts = roll_out(games, self.network, rng, self.device, greedy=self.source.greedy)
-        mean = float(rollouts.rewards.sum(axis=0).mean())
-        return results_of(games, self.criterion, mean)
+        """Evaluate the agent on the held-out slices; see `judged`."""
+        return judged(
+            self.source, self.unseen, self.network, lambda: self.stream("held_out"), self.device
+        )
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         shape = self.network.shape

@@ -1,15 +1,16 @@
 """What a learner plays: the fastest games that are equal to the engine, for any scenario.
 
-Job sets of DeepRM, Sofia and SchedQRM are played in lock-step, by thousands; every other scenario,
-and one with a view of its own, is played as simulations side by side.
+Job sets of DeepRM, Sofia and SchedQRM and the ready pools of RARE are played in lock-step, by
+thousands; every other scenario, and one with a view of its own, is played as simulations side by
+side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from simkit.agent.actions import SlotMask, Starts
 from simkit.agent.burst_classes import PATIENCE
@@ -23,6 +24,8 @@ from simkit.learners.games.job_sets import (
     LockstepSource,
     NumberedSlots,
 )
+from simkit.learners.games.ready_pool import HORIZON, ReadySource
+from simkit.learners.games.ready_sizes import SourceOfSizes
 from simkit.learners.games.simulations import SimulatedSource
 from simkit.learners.lockstep import Objective
 from simkit.learners.lockstep.job_sources import (
@@ -32,12 +35,14 @@ from simkit.learners.lockstep.job_sources import (
     refuse_loads_without_sets,
     refuse_without_jobs,
 )
+from simkit.learners.lockstep.ready_pool.accounts import Cost
 from simkit.learners.lockstep.slot_games import OBSERVATIONS
 from simkit.scenario import Scenario
-from simkit.sections import Count, Many, Section
+from simkit.sections import BrokenRulesError, Count, Many, Section
+from simkit.traces.models import RareModel
 from simkit.traces.models.deeprm import DeepRMModel, SchedQRMModel, SofiaModel
 
-__all__ = ["GamesArguments", "games_of", "usual_numbers", "usual_view"]
+__all__ = ["EndlessArguments", "GamesArguments", "games_of", "usual_numbers", "usual_view"]
 
 SLOTS: Final = 32
 """Usual number of waiting tasks to choose from."""
@@ -91,11 +96,51 @@ class GamesArguments(Section):
     whole log that are as long; a longer one is the part of the log that is used."""
     held_out: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """Share of a recorded workload, its end, that is held out."""
-    # both
+    # ready pools in lock-step
+    hours: Count = 168
+    """Steps of a game."""
+    max_start: Annotated[int, Field(ge=0, lt=HORIZON)] = 0
+    """The last step ahead in which a job may start; 0: only now."""
+    reject: bool = False
+    """Whether the agent may reject jobs."""
+    cost: Cost = "waiting"
+    """Mean cost per step to report, and perhaps to limit: waiting jobs, jobs past their quality of
+    service, or money or kg of CO₂ for energy."""
+    # all
     held_out_sets: Count = 100
     """Slices on which the agent is evaluated; the same for all trainings, never trained on."""
     max_decisions: Count = 3000
     """Largest number of decisions in an episode; jobs still open then count as unfinished."""
+
+
+EPISODES: Final = ("job_sets", "rollouts", "max_decisions")
+"""Arguments that are for episodes alone."""
+
+
+class EndlessArguments(GamesArguments):
+    """Which games are played, by a learner that knows games without an end as well."""
+
+    games: Count | None = None
+    """Games of a ready pool without an end, played side by side; null: episodes."""
+    decisions: Count = 48
+    """Decisions of each game and iteration."""
+
+    of_episodes: ClassVar[tuple[str, ...]] = EPISODES
+    """Arguments that are for episodes alone."""
+    of_endless: ClassVar[tuple[str, ...]] = ("decisions",)
+    """Arguments that are for games without an end."""
+
+    @model_validator(mode="after")
+    def _one_way_to_play(self) -> Self:
+        given, endless = self.model_fields_set, self.games is not None
+        text = (
+            "is for episodes, but games asks for games without an end; leave one out" if endless
+            else "is for games without an end; give games, or leave it out"
+        )  # fmt: skip
+        wrong = [key for key in (self.of_episodes if endless else self.of_endless) if key in given]
+        if wrong:
+            raise BrokenRulesError([((key,), text) for key in wrong])
+        return self
 
 
 SIMULATED: Final = ("observation", "actions", "slots", "reward", "jobs", "held_out")
@@ -106,6 +151,13 @@ CLASSES: Final = ("reading", "penalty", "shaping", "network")
 """Arguments of burst classes, which a learner may have of its own."""
 LOCKSTEP: Final = ("loads", "objective", "layout", "starts", "patience", *NUMBERED, *CLASSES)
 """Arguments of job sets in lock-step."""
+READY: Final = ("hours", "max_start", "reject", "cost")
+"""Arguments of ready pools in lock-step."""
+Way = Literal["job sets in lock-step", "ready pools in lock-step", "simulations"]
+WAYS: Final[Mapping[Way, tuple[str, ...]]] = {
+    "job sets in lock-step": LOCKSTEP, "ready pools in lock-step": READY, "simulations": SIMULATED,
+}  # fmt: skip
+"""Way to play → the arguments that are for it alone."""
 
 
 def games_of(
@@ -114,7 +166,10 @@ def games_of(
     learner: str,
     job_sets: int,
     classes: ClassRules | None = None,
-) -> LockstepSource | SimulatedSource:
+    *,
+    discount: float = 1.0,
+    units: Sequence[int] = (),
+) -> LockstepSource | ReadySource | SimulatedSource:
     """Return the source of the games of a scenario.
 
     Args:
@@ -124,20 +179,20 @@ def games_of(
         job_sets: slices of an iteration.
         classes: how burst classes are seen and paid for, by a learner that takes them wherever it
             can; None: the usual ones, for SchedQRM's workload or where they are asked for.
+        discount: factor per step by which the value of a ready pool's jobs is discounted.
+        units: sizes of the ready pool in games without an end; none: the scenario's own.
 
     Raises ScenarioError, all problems at once, for arguments that do not suit the scenario.
     """
     given = chosen.model_dump(include=chosen.model_fields_set)
-    asked = _asks_for_simulations(scenario, given, anywhere=classes is not None)
-    if asked is not None and not asked:
+    way = _way_to_play(scenario, given, anywhere=classes is not None)
+    _refuse_other_ways(scenario, given, way)
+    if way == "job sets in lock-step":
         return _lockstep(scenario, chosen, learner, job_sets, classes)
-    if wrong := [key for key in LOCKSTEP if key in given]:
-        because = "is for job sets in lock-step, but " + (
-            f"{' and '.join(asked)} asks for simulations"
-            if asked
-            else f"a workload of type {scenario.workload.type} is simulated"
-        )
-        raise ScenarioError([f"learn.arguments.{key}: {because}; leave it out" for key in wrong])
+    if way == "ready pools in lock-step":
+        rules: dict[str, Any] = {name: getattr(chosen, name) for name in READY}
+        rules |= {"most_decisions": chosen.max_decisions, "discount": discount}
+        return SourceOfSizes(scenario, units, **rules) if units else ReadySource(scenario, **rules)
     view = usual_view(scenario, chosen)
     reward = chosen.reward or ("bounded-slowdown" if scenario.value is None else "value")
     try:
@@ -149,21 +204,38 @@ def games_of(
         raise ScenarioError([_by_own_keys(text) for text in error.problems]) from error
 
 
-def _asks_for_simulations(
-    scenario: Scenario, given: Mapping[str, Any], *, anywhere: bool
-) -> list[str] | None:
-    """Return the arguments that ask for simulations; None: they are simulated anyway.
+def _way_to_play(scenario: Scenario, given: Mapping[str, Any], *, anywhere: bool) -> Way:
+    """Return the way to play with some arguments; for `anywhere` see `usual_layout`."""
+    asked = [key for key in SIMULATED if given.get(key) is not None]
+    if given.get("games") is not None:
+        return "ready pools in lock-step"
+    if isinstance(scenario.workload, DeepRMModel | SofiaModel | SchedQRMModel):
+        layout = given.get("layout") or usual_layout(scenario, anywhere=anywhere)
+        seen = layout == "slots" and given.get("observation") in OBSERVATIONS
+        known = asked == ["observation"] and seen
+        return "job sets in lock-step" if known or not asked else "simulations"
+    slotted = scenario.scheduling.step is not None and scenario.admission.slots is not None
+    if isinstance(scenario.workload, RareModel) and slotted and not asked:
+        return "ready pools in lock-step"
+    return "simulations"
 
-    For `anywhere` see `usual_layout`.
-    """
-    if not isinstance(scenario.workload, DeepRMModel | SofiaModel | SchedQRMModel):
-        return None
-    layout = given.get("layout") or usual_layout(scenario, anywhere=anywhere)
-    known = OBSERVATIONS if layout == "slots" else ()
-    return [
-        key for key in SIMULATED
-        if given.get(key) is not None and not (key == "observation" and given[key] in known)
+
+def _refuse_other_ways(scenario: Scenario, given: Mapping[str, Any], way: Way) -> None:
+    """Raise ScenarioError, all problems at once, for arguments of another way to play."""
+    asked = ["games"] if given.get("games") is not None else [
+        key for key in SIMULATED if given.get(key) is not None
     ]  # fmt: skip
+    why = f"a workload of type {scenario.workload.type} is played as"
+    if asked and way != "job sets in lock-step":
+        why = f"{' and '.join(asked)} asks for"
+    allowed = {"observation"} if way == "job sets in lock-step" else set[str]()
+    if wrong := [
+        f"learn.arguments.{key}: is for {other}, but {why} {way}; leave it out"
+        for other, keys in WAYS.items()
+        for key in keys
+        if other != way and key not in allowed and given.get(key) is not None
+    ]:
+        raise ScenarioError(wrong)
 
 
 def _by_own_keys(problem: str) -> str:
@@ -177,13 +249,23 @@ def usual_numbers(
     simulated: Mapping[str, Any],
     given: Mapping[str, Any],
     slots: Mapping[str, Any] | None = None,
+    endless: Mapping[str, Any] | None = None,
 ) -> Mapping[str, Any]:
-    """Return a learner's defaults for simulations if it simulates a scenario, else none.
+    """Return a learner's defaults for the games that it plays where they differ from its own.
 
-    A learner that lays jobs out in classes wherever it can may have others for numbered slots.
+    Args:
+        scenario: any.
+        simulated: for simulations, and for episodes of a ready pool.
+        given: `learn.arguments`.
+        slots: for numbered slots, by a learner that lays jobs out in classes wherever it can.
+        endless: for games without an end, by a learner that knows them; with `games`, it prefers
+            them on a ready pool.
     """
-    asked = _asks_for_simulations(scenario, given, anywhere=slots is not None)
-    if asked is None or asked:
+    way = _way_to_play(scenario, given, anywhere=slots is not None)
+    if endless is not None and way == "ready pools in lock-step":
+        games = given.get("games", endless.get("games"))
+        return simulated if games is None or set(EPISODES).intersection(given) else endless
+    if way != "job sets in lock-step":
         return simulated
     layout = given.get("layout") or usual_layout(scenario, anywhere=True)
     return slots if slots is not None and layout == "slots" else {}

@@ -15,9 +15,9 @@ from simkit.errors import RunError, ScenarioError
 from simkit.gym.dataset import Dataset, read_dataset
 from simkit.learners.common.replay import Trajectories
 from simkit.learners.games.job_sets import LockstepSource, NumberedSlots
+from simkit.learners.games.ready_pool import ReadySource
 from simkit.learners.games.simulations import SimulatedSource
 from simkit.learners.lockstep.ready_pool.games import REWARD
-from simkit.learners.ready_pool.source import ReadySource
 
 __all__ = ["AnySource", "Recorded"]
 
@@ -124,9 +124,10 @@ def _actions_of(source: AnySource) -> tuple[dict[str, Any], dict[str, Any]]:
     if isinstance(source, SimulatedSource):
         view = source.view
         return {"actions": view.actions, **(view.action_arguments or {})}, {}
-    slots = isinstance(source.layout, NumberedSlots)
-    usual = {"starts": "now" if slots else "ahead"}
-    return {"actions": "slots" if slots else "classes", "starts": source.layout.starts}, usual
+    layout = source.layout
+    if isinstance(layout, NumberedSlots):
+        return {"actions": "slots", "mask": layout.mask}, {"mask": "possible"}
+    return {"actions": "classes", "starts": layout.starts}, {"starts": "ahead"}
 
 
 def _reward_differences(reward: Mapping[str, Any], step_s: float, discount: float) -> Iterator[str]:

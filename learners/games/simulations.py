@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 
-from simkit.agent.actions import Actions
+from simkit.agent.actions import Actions, QueueActions
 from simkit.agent.encoder import Encoder, Numbers, ObservationSchema
 from simkit.agent.rewards import make_reward
 from simkit.arrays import Bools, Floats, Ints
@@ -17,7 +17,9 @@ from simkit.gym.agent_view import AgentView, Play
 from simkit.gym.episodes import Episode
 from simkit.gym.model_policy import entries
 from simkit.learners.common.bundle import describe_view, of_view
+from simkit.learners.common.games import Rule
 from simkit.learners.common.shapes import PerceptronShape, SetPlaces, SetScorerShape, network_shape
+from simkit.plugins import find
 from simkit.results.job_metrics import JOB_METRICS
 from simkit.scenario import Scenario
 from simkit.training.evaluate import judge
@@ -25,6 +27,8 @@ from simkit.training.held_out import Slice, Slices
 
 __all__ = ["SimulatedGames", "SimulatedSource", "Slice"]
 
+ORDERS: Final = ("fcfs", "sjf", "saf", "wfp3")
+"""Simple rules that are good on most logs."""
 CLOCK: Final = 256
 """Time steps in which the jobs of a slice are submitted."""
 
@@ -180,6 +184,7 @@ class SimulatedSource:
         Raises ScenarioError or TraceError if it cannot be played.
         """
         slices = Slices.of(scenario, jobs=jobs, held_out=held_out)
+        _ = slices.trained, slices.unseen  # there must be windows of both
         return cls(slices.scenario, view, reward, most_decisions, slices)
 
     @property
@@ -225,6 +230,15 @@ class SimulatedSource:
         """Return the shape of a scorer of the waiting tasks, or of a perceptron without a set."""
         return network_shape(self.schema, self.actions, hidden)
 
+    @cached_property
+    def teachers(self) -> Mapping[str, Rule]:
+        """Orders of the queue, if the actions choose from it."""
+        if not isinstance(self._example[0], QueueActions):
+            return {}
+        return {
+            name: partial(_first_by, find("simkit.policies", f"order.{name}")()) for name in ORDERS
+        }
+
     def draw(self, rng: np.random.Generator, count: int) -> list[Slice]:
         return self.slices.draw(rng, count)
 
@@ -259,3 +273,19 @@ class SimulatedSource:
         keys = ("scheduling.step", *(("admission.slots", "admission.late") if slotted else ()))
         kind = of_view(self.view, entries(self.scenario, keys))
         return describe_view(shape, self.schema, kind)
+
+
+def _first_by(order: Any, games: SimulatedGames) -> Ints:
+    """Return (A,) the first by an order of what may be chosen; if nothing, the void action."""
+    actions = np.empty(len(games.active), np.int64)
+    for row, allowed in enumerate(games.mask()[:, :-1]):
+        state = games.plays[games.active[row]].episode.state
+        shown = state.queue.tasks[: len(allowed)]
+        keys = np.full(len(allowed), np.inf)
+        if hasattr(order, "keys"):  # it changes as tasks wait
+            keys[: len(shown)] = order.keys(state)[: len(shown)]
+        else:
+            keys[: len(shown)] = [order.key(task) for task in shown]
+        keys[~allowed] = np.inf
+        actions[row] = keys.argmin() if allowed.any() else len(allowed)
+    return actions

@@ -26,7 +26,7 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.lockstep import Lockstep, MeteredLockstep
 from simkit.learners.lockstep.outcome import outcome
 
-__all__ = ["OBSERVATIONS", "SlotGames", "observer"]
+__all__ = ["OBSERVATIONS", "SlotGames", "observer", "shortest_first"]
 
 OBSERVATIONS: Final[Mapping[str, Callable[[Slotted], ObservationSchema]]] = {
     "slot-set": slot_set_schema,
@@ -110,3 +110,15 @@ class SlotGames:
         """Return how the jobs fared, see `outcome`, and what was measured, if anything was."""
         games = self.lockstep
         return outcome(games) | (games.measured() if isinstance(games, MeteredLockstep) else {})
+
+
+def shortest_first(games: SlotGames) -> Ints:
+    """Return (A,) actions of shortest-job-first, which only places tasks that fit now.
+
+    Among equally short tasks it takes that in the lowest slot; if none fits, the void action.
+    """
+    unfit, lockstep = np.iinfo(np.int64).max, games.lockstep
+    length = np.where(lockstep.fits_now(), lockstep.view().length.astype(np.int64), unfit)
+    slot = length.argmin(axis=1)
+    none_fits = np.take_along_axis(length, slot[:, None], 1)[:, 0] == unfit
+    return np.where(none_fits, lockstep.model.slots, slot)

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -24,7 +25,7 @@ from simkit.experiment import Experiment
 from simkit.experiment.policy import build_policy, cluster_problems, scenario_problems
 from simkit.experiment.workload import TraceMemory
 from simkit.files import read_json
-from simkit.gym.episodes import Episodes, EpisodeWindows, LogWindows
+from simkit.gym.episodes import Episodes, EpisodeWindows, LogWindows, Part
 from simkit.power.site import policy_problems
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import DESCRIPTION, agent_label
@@ -189,7 +190,7 @@ def applied(scenario: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[s
     return made
 
 
-JOBS: Final = 128
+JOBS: Final = 256
 """Usual number of jobs of a slice."""
 INSTANCES: Final = 16_384
 """Most instances of the jobs of a usual window, in the mean; bags may have hundreds."""
@@ -217,10 +218,8 @@ class Slices:
     scenario: Scenario
     """Of an episode: a model with no more than `jobs`, a log without a `short_window`."""
     episodes: Episodes
-    trained: LogWindows | None
-    """Windows to train on; None: a model draws the jobs of each slice."""
-    unseen: LogWindows | None
-    """Windows that are held out."""
+    windows: EpisodeWindows | None
+    """The windows that are held out; None: a model draws the jobs of each slice."""
 
     @classmethod
     def of(
@@ -240,12 +239,13 @@ class Slices:
             held_out: the part of a log that is held out; see `EpisodeWindows`.
             log: the scenario's `whole_log`, where it was read before.
 
-        Raises ScenarioError or TraceError if it cannot be replayed.
+        Raises ScenarioError or TraceError if it cannot be replayed; `trained` and `unseen` say
+        whether the log has a window for each.
         """
         workload = scenario.workload
         if workload.is_drawn:
             scenario = of_fewer_jobs(scenario, jobs or JOBS)
-            return cls(scenario, Episodes(scenario), None, None)
+            return cls(scenario, Episodes(scenario), None)
         if jobs is None:
             jobs = short_window(scenario)
         plain = whole_log(scenario) if log is None else log
@@ -255,11 +255,22 @@ class Slices:
             few = INSTANCES * count // max(instances, 1)
             jobs = max(min(JOBS, few, int(count * share) // 2), 1)
         episodes = plain.in_windows(EpisodeWindows(jobs, "all"))
-        trained, unseen = (
-            LogWindows(plain.workload, EpisodeWindows(jobs, part, held_out))
-            for part in ("train", "held_out")
-        )
-        return cls(episodes.scenario, episodes, trained, unseen)
+        return cls(episodes.scenario, episodes, EpisodeWindows(jobs, "held_out", held_out))
+
+    @cached_property
+    def trained(self) -> LogWindows | None:
+        """Windows to train on. Raises ScenarioError if that part of the log is too short."""
+        return self._part("train")
+
+    @cached_property
+    def unseen(self) -> LogWindows | None:
+        """Windows that are held out. Raises ScenarioError if that part is too short."""
+        return self._part("held_out")
+
+    def _part(self, part: Part) -> LogWindows | None:
+        if self.windows is None:
+            return None
+        return LogWindows(self.episodes.workload, replace(self.windows, part=part))
 
     def draw(self, rng: np.random.Generator, count: int) -> list[Slice]:
         """Return fresh slices, never held-out ones."""

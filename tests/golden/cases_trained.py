@@ -25,7 +25,7 @@ from simkit.training.train import train
 
 SETS = {"job_sets": 4, "rollouts": 3, "held_out_sets": 3}
 GAMES = {
-    "games": 6, "decisions": 8, "hours": 60, "held_out_games": 4, "hidden": 8, "batch": 32,
+    "games": 6, "decisions": 8, "hours": 60, "held_out_sets": 4, "hidden": 8, "batch": 32,
 }  # fmt: skip
 RECALL = {"updates": 3, "replay": 300}
 WINDOWS = {

@@ -60,7 +60,7 @@ class Smallest(NamedTuple):
 
 
 READY = {
-    "iterations": 4, "games": 6, "decisions": 8, "hours": 150, "held_out_games": 4, "hidden": 8,
+    "iterations": 4, "games": 6, "decisions": 8, "hours": 150, "held_out_sets": 4, "hidden": 8,
     "batch": 32,
 }  # fmt: skip
 REPLAYED = {**READY, "updates": 3, "replay": 300}

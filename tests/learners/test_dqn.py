@@ -13,7 +13,7 @@ from trainings import deeprm_scenario, schedqrm_scenario, small_training
 from simkit import simulate
 from simkit.arrays import stream
 from simkit.errors import ScenarioError
-from simkit.learners.common.action_values import ValueNetwork, best_next
+from simkit.learners.common.actor_critic.action_values import ValueNetwork, best_next
 from simkit.learners.common.networks import build
 from simkit.learners.common.shapes import PerceptronShape
 from simkit.learners.dqn import ComparingRecorder, DQNTraining, Move

@@ -232,7 +232,7 @@ def test_it_learns(learner, where, arguments, key, share):
 def test_it_loses_less_value_than_first_come_first_served(learner, arguments):
     """And far less than untrained, on held-out streams."""
     made = small_training(
-        learner, games=48, decisions=32, hours=400, hidden=32, batch=256, held_out_games=24,
+        learner, games=48, decisions=32, hours=400, hidden=32, batch=256, held_out_sets=24,
         where=ready_scenario(
             admission={"slots": 15, "backlog": 144, "late": "leave"},
             workload={"type": "rare", "jobs": 190, "offered_load": 1.2},

@@ -16,6 +16,7 @@ from simkit import plugins, simulate
 from simkit.arrays import stream
 from simkit.errors import ScenarioError
 from simkit.learners.common.games import Games
+from simkit.learners.games.ready_pool import ReadySource
 from simkit.learners.games.simulations import SimulatedGames, SimulatedSource, Slice
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.scenario import Scenario
@@ -60,7 +61,7 @@ KINDS: dict[str, Kind] = {
     "log": of_log("quickstart", job_sets=24),  # few of which have to wait
     "cloud": of_log("cloud-quickstart"),
     "green": Kind(GREEN, {}, {"jobs": JOBS}),
-    "rare": Kind(READY | {"workload": READY["workload"] | {"jobs": JOBS}}, {}, {}),
+    "rare": Kind(READY | {"workload": READY["workload"] | {"jobs": JOBS}}, {}, {"hours": 2000}),
     "deeprm": Kind(DEEPRM, {}, AHEAD),
     "deeprm image": Kind(DEEPRM, {}, AHEAD | {"observation": "deeprm-image"}),
     "deeprm flat": Kind(DEEPRM, {}, AHEAD | {"observation": "deeprm-compact"}),
@@ -106,9 +107,13 @@ def scores_of(made: Any) -> Callable[[Any], Any]:
     return scores
 
 
-def starts_in_games(made: Any) -> list[float]:
+def starts_in_games(made: Any) -> list[float | None]:
     """Return when tasks of the scenario's own seed, or of a log's first window, start."""
     scenario, source = made.scenario, getattr(made, "problem", made).source
+    if isinstance(source, ReadySource):
+        games = source.games(source.streams([scenario.seed]))
+        play_greedily(made, games)
+        return [None if hour < 0 else 3600.0 * hour for hour in games.start[0].tolist()]
     if isinstance(source, SimulatedSource):
         games = source.games([Slice(scenario.seed, None if source.slices.trained is None else 0)])
         play_greedily(made, games)
@@ -118,14 +123,14 @@ def starts_in_games(made: Any) -> list[float]:
     games = source.games(sets)
     play_greedily(made, games)
     lockstep = games.lockstep
-    found: list[float] = (lockstep.start[0] - sets.enter[0, 0])[sets.there[0]].tolist()
+    found: list[float | None] = (lockstep.start[0] - sets.enter[0, 0])[sets.there[0]].tolist()
     return found
 
 
-def starts(run: Any) -> list[float]:
+def starts(run: Any) -> list[float | None]:
     begin = run.jobs["submit_time_s"].min()
     started = run.tasks.sort("job_id", "task_id")["start_time_s"] - begin
-    found: list[float] = started.to_list()
+    found: list[float | None] = started.to_list()
     return found
 
 

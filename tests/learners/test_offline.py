@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from ready_pools import check_acts_as_in_lockstep, ready_scenario
 from trainings import check_resume, deeprm_scenario, small_training
 
@@ -80,15 +81,15 @@ def test_a_clone_decides_as_its_model(tmp_path):
 
 def agreement(made: ActorCriticTraining) -> float:
     """Return how often the likeliest action is that of the order by quality, where it acts."""
-    from simkit.learners.ready_pool.judge import rule_of
-
-    own = rule_of(made.network.actor, None)
     streams, same, count = made.source.streams(range(901, 921)), 0, 0
     games = made.source.games(streams)
     while len(games.active):
         wanted = ORDERS["qos"](games)
         choice = games.mask()[:, :-1].sum(axis=1) > 1
-        same += int((own(games) == wanted)[choice].sum())
+        with torch.inference_mode():
+            scores = made.network.actor(torch.from_numpy(games.observe())).numpy()
+        own = np.where(games.mask(), scores, -np.inf).argmax(axis=1)
+        same += int((own == wanted)[choice].sum())
         count += int(choice.sum())
         games.step(wanted)
     return same / count
@@ -219,7 +220,7 @@ def imitation(where: Scenario, folder: Path, seen: dict[str, Any], **arguments: 
     before = likeness(made)
     for _ in range(8):
         made.step()
-    assert likeness(made) > before + 0.15
+    assert 1 - likeness(made) < 0.6 * (1 - before)
     return made
 
 
@@ -233,7 +234,9 @@ def likeness(made: Any) -> float:
 
 def test_a_rule_for_numbered_slots_is_imitated_before_episodes_are_played(tmp_path):
     where = deeprm_scenario(policy={"order": "sjf"})
-    made = imitation(where, tmp_path, {"actions": "slots", "observation": "slot-set"})
+    made = imitation(where, tmp_path, {
+        "actions": "slots", "observation": "slot-set", "action_arguments": {"mask": "now"},
+    })  # fmt: skip
     assert made.step()["return"] < 0
 
 

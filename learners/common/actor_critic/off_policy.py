@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from simkit.learners.common.action_values import follow, target_of
+from simkit.learners.common.actor_critic.action_values import follow, target_of
 from simkit.learners.common.actor_critic.critics import Critic, Critics, expected_value
 from simkit.learners.common.distributions import masked_log_softmax
 from simkit.learners.common.networks import Network, build

@@ -86,7 +86,7 @@ QUICK: Final = Size(
 
 def _task(kind: str, learner: str, where: Circumstances, iterations: int, size: Size, seed: int,
           **arguments: Any) -> Task:  # fmt: skip
-    chosen = {"games": size.games, "held_out_games": size.held_out, **arguments}
+    chosen = {"games": size.games, "held_out_sets": size.held_out, **arguments}
     return Task(kind, learner, size.at(where), size.iterations(iterations), chosen, seed)
 
 
@@ -153,7 +153,7 @@ def data_tasks(size: Size, data: str, dataset: str, where: Circumstances, seed: 
     ):  # fmt: skip
         phases = [size.iterations(count) if count else 0 for count in (clone, offline, online)]
         arguments = {
-            "games": size.games // 2, "held_out_games": size.held_out, "dataset": dataset,
+            "games": size.games // 2, "held_out_sets": size.held_out, "dataset": dataset,
             "clone": phases[0], "offline": phases[1], "updates": 200,
         }  # fmt: skip
         name = f"{kind}-{data}{place}"

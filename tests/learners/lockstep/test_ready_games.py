@@ -19,12 +19,12 @@ from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
 from simkit.errors import PolicyError, ScenarioError
 from simkit.gym.episodes import Episodes, Nowhere
+from simkit.learners.games.ready_pool import ReadySource
 from simkit.learners.lockstep import NEVER
 from simkit.learners.lockstep.ready_pool.accounts import ACCOUNTS, COSTS, Accounts
 from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.streams import JobStreams, StreamSource, streams_of
-from simkit.learners.ready_pool.source import ReadySource
 from simkit.policy import Action, Place, State, SystemInfo
 from simkit.policy.task import Task
 from simkit.scenario import Scenario

@@ -14,7 +14,8 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("safetensors")
 pytest.importorskip("torch")
 
-from simkit.learners.cocorl import CoCoRLArguments
+from simkit.learners.ppo import PPOArguments
+from simkit.learners.recipes import cocorl
 from simkit.learners.reproductions.green.cocorl.claims import (
     CONFIRMED,
     NOT_CONFIRMED,
@@ -47,7 +48,7 @@ def test_limited_trainings_have_the_costs_and_gains_of_the_study(tmp_path):
     assert {task.arguments["cost_of"] for task in second} <= folders
     names = [task.name for task in plan.tasks]
     assert len(set(names)) == len(names) == 3 + 3 + 3 + 3 + 2
-    default = CoCoRLArguments().integral
+    default = PPOArguments.model_validate(cocorl.defaults).integral
     gains = {task.arguments.get("integral", default) for task in plan.half}
     assert gains == {1.0}
     assert {task.arguments["integral"] for task in plan.slow} == {0.01}

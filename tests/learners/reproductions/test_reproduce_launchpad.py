@@ -14,8 +14,8 @@ pytest.importorskip("torch")
 
 from simkit.arrays import stream
 from simkit.gym.dataset import read_dataset
+from simkit.learners.games.ready_pool import ReadySource
 from simkit.learners.lockstep.ready_pool.rules import ORDERS
-from simkit.learners.ready_pool.source import ReadySource
 from simkit.learners.reproductions.green.circumstances import Circumstances
 from simkit.learners.reproductions.green.judge import JUDGED, JUDGED_AFRESH, TUNING, Candidate, rule
 from simkit.learners.reproductions.green.launchpad.agreement import agreement

@@ -339,7 +339,7 @@ def test_an_agent_that_draws_tells_how_likely_its_action_was(tmp_path):
 
 def test_an_agent_of_a_ready_pool_tells_it_too(tmp_path):
     pytest.importorskip("torch")
-    small = {"games": 2, "decisions": 4, "hours": 60, "hidden": 8, "batch": 8, "held_out_games": 2}
+    small = {"games": 2, "decisions": 4, "hours": 60, "hidden": 8, "batch": 8, "held_out_sets": 2}
     learn = {
         "learner": "cocorl", "iterations": 1, "criterion": "lost_value",
         "arguments": small | {"reject": True},

@@ -22,7 +22,7 @@ GREEN = {"workload.jobs": 60, "workload.processors": 64}
 @pytest.mark.parametrize(
     ("name", "learner"),
     [
-        ("deeprm", "deeprm"), ("sofia", "sofia"), ("schedqrm", "ppo"), ("rare", "cocorl"),
+        ("deeprm", "deeprm"), ("sofia", "sofia"), ("schedqrm", "ppo"), ("rare", "ppo"),
         ("quickstart", "ppo"), ("green-quickstart", "ppo"),
     ],
 )  # fmt: skip
@@ -129,9 +129,9 @@ def test_validate_says_what_train_would_refuse(simkit, tmp_path, learn, text):
 
 
 def test_the_usual_learners_are_learners():
-    from simkit.learners.usual import RECIPES
+    from simkit.learners.recipes import USUAL
 
-    assert set(RECIPES.values()) <= set(plugins.names("simkit.learners"))
+    assert set(USUAL.values()) <= set(plugins.names("simkit.learners"))
 
 
 def held_out_sets(simkit, *words):

@@ -10,7 +10,8 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from simkit.learners.cocorl import CoCoRLArguments
+from simkit.learners.ppo import PPOArguments
+from simkit.learners.recipes import cocorl
 from simkit.learners.reproductions.common import list_versions, markdown_table
 from simkit.learners.reproductions.green.cocorl.claims import NOT_TESTED, PAR, claims, points
 from simkit.learners.reproductions.green.cocorl.equal_cost import (
@@ -254,7 +255,7 @@ same as there. With half of the cost {outcome}.
 
 def _gains(results: Results) -> str:
     plan, table = results.plan, results.judged
-    gains = (CoCoRLArguments().integral, SLOW)
+    gains = (PPOArguments.model_validate(cocorl.defaults).integral, SLOW)
     rows: list[Sequence[str]] = [("integral gain", "seed", "iterations above the limit", "in the second half", "cost, likeliest", "of the free agent's",
              "cost, drawn", "of the free agent's", "value ratio, %, likeliest")]  # fmt: skip
     for tasks, integral in zip((plan.half, plan.slow), gains, strict=True):
@@ -282,7 +283,7 @@ surely lower for {_count(cheaper)}."""
 
 
 def _gain(name: str) -> str:
-    return f"{getattr(CoCoRLArguments(), name):g}"
+    return f"{getattr(PPOArguments.model_validate(cocorl.defaults), name):g}"
 
 
 # --- over the load --------------------------------------------------------------------------------
@@ -342,7 +343,7 @@ Logs, and wind and sun, are {NOT_TESTED}.
 
 
 def _setting(results: Results) -> str:
-    size, plan, chosen = results.size, results.plan, CoCoRLArguments()
+    size, plan, chosen = results.size, results.plan, PPOArguments.model_validate(cocorl.defaults)
     task = plan.half[0]
     return f"""## Setting
 

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from simkit.arrays import stream
-from simkit.learners.ready_pool.source import ReadySource
+from simkit.learners.games.ready_pool import ReadySource
 from simkit.learners.reproductions.common import digest_of, kept_table
 from simkit.learners.reproductions.green.circumstances import Circumstances
 from simkit.learners.reproductions.green.judge import JUDGED_AFRESH, Candidate

@@ -14,7 +14,7 @@ import polars as pl
 from simkit.analysis.value_bound import BoundJobs, Capacity, value_bound
 from simkit.experiment.api import simulate
 from simkit.learners.agent import load_agent
-from simkit.learners.ready_pool.source import HORIZON
+from simkit.learners.games.ready_pool import HORIZON
 from simkit.learners.reproductions.common import (
     commit,
     digest_of,

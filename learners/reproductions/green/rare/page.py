@@ -12,8 +12,8 @@ import polars as pl
 
 from simkit.analysis.plot_style import COLOURS, save_picture
 from simkit.learners.actor_critic import ActorCriticArguments
-from simkit.learners.cocorl import CoCoRLArguments
-from simkit.learners.recipes import rare
+from simkit.learners.ppo import PPOArguments
+from simkit.learners.recipes import cocorl, rare
 from simkit.learners.reproductions.common import empty_figure, list_versions, markdown_table
 from simkit.learners.reproductions.green.circumstances import Power
 from simkit.learners.reproductions.green.judge import Gap, column, gap, mean, paired, threshold_of
@@ -324,7 +324,8 @@ def _share_of_clones(results: Results) -> str:
 
 
 def _setting(results: Results) -> str:
-    size, used, ppo = results.size, ActorCriticArguments(**rare.defaults), CoCoRLArguments()
+    size, used = results.size, ActorCriticArguments(**rare.defaults)
+    ppo = PPOArguments.model_validate(cocorl.defaults)
     patient = printed(size, "full", 0).arguments["discount"]
     return f"""## Setting
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from simkit.learners.common.actor_critic.value_baseline import ValueBaseline
 from simkit.learners.common.networks import Perceptron, seeded
 from simkit.learners.common.shapes import PerceptronShape
-from simkit.learners.common.value_baseline import ValueBaseline
 
 Matrix = npt.NDArray[np.float64]
 

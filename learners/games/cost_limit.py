@@ -60,7 +60,7 @@ class CostLimit:
 
 
 def mean_cost(agent: str, cost: Cost) -> float:
-    """Return the mean cost per hour of an agent that cocorl has trained without a limit.
+    """Return the mean cost per hour of an agent that was trained without a limit.
 
     The agent's bundle states it: measured on held-out streams at the end of the training, with
     actions drawn at random.
@@ -70,18 +70,13 @@ def mean_cost(agent: str, cost: Cost) -> float:
             name of a bundled agent.
         cost: the kind of cost.
 
-    Raises ScenarioError if the agent is missing or damaged, comes from another learner, was trained
-    with a limit, or has no cost.
+    Raises ScenarioError if the agent is missing or damaged, was trained with a limit, or has
+    another cost or none.
     """
     try:
         description = read_bundle(agent_folder(agent, Path.cwd())).description
     except (RunError, ValueError) as error:
         raise ScenarioError(f"{_KEY}: {error}") from None
-    if description.get("learner") != "cocorl":
-        raise ScenarioError(
-            f"{_KEY}: {agent} is an agent of {description.get('learner')}, whose costs differ; "
-            "give one that cocorl has trained without a limit"
-        )
     counted = description.get("arguments", {}).get("cost", "waiting")
     if counted != cost:
         raise ScenarioError(
@@ -98,7 +93,7 @@ def mean_cost(agent: str, cost: Cost) -> float:
     measured = end.get("held_out_cost_drawn")
     if measured is None:
         raise ScenarioError(
-            f"{_KEY}: the cost of {agent} is unknown, because its training was interrupted; "
-            "let the training end, or state cost_limit"
+            f"{_KEY}: {agent} has no cost, as its training was interrupted or had no ready pool; "
+            "let the training end, give another agent, or state cost_limit"
         )
     return float(measured)

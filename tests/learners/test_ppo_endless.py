@@ -1,4 +1,4 @@
-"""Constrained PPO: it learns, within its limit; its agent does what was trained."""
+"""PPO in games without an end: it learns, within a limit; its agent does what was trained."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from trainings import SMALLEST, small_training
 from simkit.agent.ready_pool import ready_set
 from simkit.errors import ScenarioError
 from simkit.learners.agent import load_agent
-from simkit.learners.cocorl import CoCoRLTraining
 from simkit.learners.common.actor_critic.multiplier import Gains, Multiplier
-from simkit.learners.ready_pool.cost_limit import mean_cost
-from simkit.learners.ready_pool.sizes import GamesOfSizes
+from simkit.learners.games.cost_limit import mean_cost
+from simkit.learners.games.ready_sizes import GamesOfSizes
+from simkit.learners.ppo import EndlessPPO
 from simkit.scenario import Scenario
 
 SMALL = SMALLEST["cocorl"].arguments
 
 
-def training(where: Scenario | None = None, **arguments: Any) -> CoCoRLTraining:
+def training(where: Scenario | None = None, **arguments: Any) -> EndlessPPO:
     return small_training("cocorl", where=where, **arguments)
 
 

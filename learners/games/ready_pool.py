@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -16,10 +16,12 @@ from simkit.agent.ready_pool import (
 )
 from simkit.arrays import Ints, stream
 from simkit.learners.common.bundle import describe_view, of_ready_pool
+from simkit.learners.common.games import Rule
 from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
 from simkit.learners.lockstep.ready_pool.accounts import COSTS, Cost
 from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
 from simkit.learners.lockstep.ready_pool.games import REWARD, ReadyGames
+from simkit.learners.lockstep.ready_pool.rules import ORDERS
 from simkit.learners.lockstep.ready_pool.streams import JobStreams, StreamSource
 from simkit.scenario import Scenario
 
@@ -37,6 +39,7 @@ class ReadySource:
     greedy: ClassVar = True
     in_steps: ClassVar = True
     criterion: ClassVar = "lost_value"
+    teachers: ClassVar[Mapping[str, Rule]] = ORDERS
     less_is_better: ClassVar = ("lost_value", "lost_value_drawn")
     held_out_metrics: ClassVar[tuple[str, ...]] = (
         "lost_value", "cost", "jobs", "unfinished", "decisions", "return",

@@ -14,8 +14,8 @@ import numpy as np
 from simkit.agent.encoder import Numbers
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import ScenarioError
+from simkit.learners.games.ready_pool import ReadySource
 from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
-from simkit.learners.ready_pool.source import ReadySource
 from simkit.scenario import Scenario
 
 __all__ = ["GamesOfSizes", "SourceOfSizes"]

@@ -25,7 +25,8 @@ from simkit.experiment import Experiment
 from simkit.experiment.policy import build_policy, cluster_problems, scenario_problems
 from simkit.experiment.workload import TraceMemory
 from simkit.files import read_json
-from simkit.gym.episodes import Episodes, EpisodeWindows, LogWindows, Part
+from simkit.gym.episodes import Episodes
+from simkit.gym.windows import EpisodeWindows, LogWindows, Part
 from simkit.power.site import policy_problems
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import DESCRIPTION, agent_label

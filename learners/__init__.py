@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from simkit.learners.common.distributions import squared_error as squared_error
     from simkit.learners.common.games import Games as Games
     from simkit.learners.common.games import Source as Source
+    from simkit.learners.common.games import logged as logged
     from simkit.learners.common.games import results_of as results_of
     from simkit.learners.common.networks import ActorCritic as ActorCritic
     from simkit.learners.common.networks import build as build
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from simkit.learners.common.returns import rewards_to_go as rewards_to_go
     from simkit.learners.common.returns import rollout_means as rollout_means
     from simkit.learners.common.rollouts import Rollouts as Rollouts
+    from simkit.learners.common.rollouts import judged as judged
     from simkit.learners.common.rollouts import minibatches as minibatches
     from simkit.learners.common.rollouts import roll_out as roll_out
     from simkit.learners.common.torch_training import TorchTraining as TorchTraining
@@ -42,10 +44,10 @@ _NAMES = {
     "common.arguments": "prepared",
     "common.distributions": "clipped_gain entropy log_probability masked_log_softmax "
     "reinforce_gain sample squared_error",
-    "common.games": "Games Source results_of",
+    "common.games": "Games Source logged results_of",
     "common.networks": "ActorCritic build seeded",
     "common.returns": "deviation_by_group generalised_advantages rewards_to_go rollout_means",
-    "common.rollouts": "Rollouts minibatches roll_out",
+    "common.rollouts": "Rollouts judged minibatches roll_out",
     "common.torch_training": "TorchTraining",
     "games.choice": "GamesArguments games_of",
 }

@@ -39,7 +39,7 @@ from simkit.learners.common.actor_critic.action_values import (
     target_of,
 )
 from simkit.learners.common.arguments import Extent, NotNegative, Positive, Share, prepared
-from simkit.learners.common.games import NOTHING_DONE, Games, Source, results_of
+from simkit.learners.common.games import NOTHING_DONE, Games, Source, logged, results_of
 from simkit.learners.common.networks import build, seeded
 from simkit.learners.common.optimisers import (
     OptimiserName,
@@ -263,11 +263,8 @@ class DQNTraining(TorchTraining):
             losses += self._learn_from(len(active))
         losses += self._learn_from(self._remember(recorder.rest()))
         # Logging
-        results = games.outcome()
         return {
-            "return": float(returns.mean()) * self.unit,
-            **{name: results[name] for name in ("slowdown", "unfinished") if name in results},
-            "decisions": float(decisions),
+            **logged(games, float(returns.mean()) * self.unit, decisions),
             "explore": explore,
             "loss": float(np.mean(losses)) if losses else 0.0,
         }
@@ -286,11 +283,10 @@ class DQNTraining(TorchTraining):
 
     def _remember(self, transitions: Iterable[Transition]) -> int:
         """Store transitions in the memory; return how many."""
-        count = 0
-        for transition in transitions:
-            self.memory.add(transition)
-            count += 1
-        return count
+        rows = list(transitions)
+        if rows:
+            self.memory.extend({name: np.array([row[name] for row in rows]) for name in rows[0]})
+        return len(rows)
 
     def _learn_from(self, decisions: int) -> list[float]:
         """Make the updates due after further decisions; return their losses."""

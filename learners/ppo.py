@@ -37,7 +37,7 @@ from simkit.learners.common.distributions import (
     masked_log_softmax,
     squared_error,
 )
-from simkit.learners.common.games import NOTHING_DONE, Source
+from simkit.learners.common.games import NOTHING_DONE, Source, logged
 from simkit.learners.common.imitation import imitate_best, refuse_without_teachers
 from simkit.learners.common.networks import ActorCritic, build, seeded
 from simkit.learners.common.optimisers import linear, set_learning_rate, take_step
@@ -295,11 +295,8 @@ class EpisodicPPO(PPOTraining):
         batch = self._batch(rollouts, *self._advantages(rollouts))
         mean_entropy = self.update(batch)
         # Logging
-        results = games.outcome()
         return {
-            "return": float(rollouts.rewards.sum(axis=0).mean()),
-            **{name: results[name] for name in ("slowdown", "unfinished") if name in results},
-            "decisions": float(len(rollouts.actions)),
+            **logged(games, rollouts.mean_return, len(rollouts.actions)),
             "choices": float(len(batch)),
             "entropy": mean_entropy,
             **warm,

@@ -1,10 +1,13 @@
-"""Recipes: the algorithm of a paper is one of ours with the arguments that the paper chose."""
+"""Recipes: the algorithm of a paper is one of ours with the arguments that the paper chose.
+
+Where a scenario names no learner, it is the recipe of its workload's paper, or PPO.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from simkit.errors import ScenarioError
 from simkit.plugins import find
@@ -85,3 +88,13 @@ center" (ICBDC 2019); see `simkit.learners.pairs.pair_search`."""
 rlscheduler = Recipe("rlscheduler", "evolution", {"scorer": "jobs"})
 """After D. Zhang et al., "RLScheduler: an automated HPC batch job scheduler using reinforcement
 learning" (SC 2020); see `simkit.learners.pool.job_search`."""
+
+USUAL: Final = {recipe.workload: recipe.name for recipe in (deeprm, sofia)}
+"""Type of the workload → learner, on a pool in steps. PPO does best on the others."""
+
+
+def usual_learner(scenario: Scenario) -> str:
+    """Return the name of the learner where a scenario names none; the tool ``learn.usual``."""
+    if scenario.scheduling.step is None:
+        return "ppo"
+    return USUAL.get(scenario.workload.type, "ppo")

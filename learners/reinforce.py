@@ -32,7 +32,7 @@ from simkit.learners.common.distributions import (
     log_probability,
     masked_log_softmax,
 )
-from simkit.learners.common.games import NOTHING_DONE, Source
+from simkit.learners.common.games import NOTHING_DONE, Source, logged
 from simkit.learners.common.imitation import imitate_best, refuse_without_teachers
 from simkit.learners.common.natural_gradient import Trust, as_vector, policy_step
 from simkit.learners.common.networks import Network, Perceptron, build, seeded
@@ -203,13 +203,11 @@ class ReinforceTraining(TorchTraining):
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
 
-        ``return``: mean return of an episode; ``return_best``: return of the best rollout of each
-        slice, mean over slices; ``slowdown``, ``unfinished``: of the rollouts, over all jobs;
-        ``load``, ``last_load``, ``last_reward``: see `MeteredLockstep`; ``decisions``: of all
-        rollouts; ``choices``: decisions that are learned from; ``entropy``: the mean over these, in
-        nats; with a value network ``explained_variance``; with the natural gradient ``kl`` in nats,
-        ``backtracks``, ``products`` and ``residual`` of `NaturalStep`. If no job set has a job,
-        nothing is learned, and only `NOTHING_DONE` is returned.
+        Of the rollouts see `logged`; ``return_best``: return of the best rollout of each slice,
+        mean over slices; ``choices``: decisions that are learned from; ``entropy``: the mean over
+        these, in nats; with a value network ``explained_variance``; with the natural gradient
+        ``kl`` in nats, ``backtracks``, ``products`` and ``residual`` of `NaturalStep`. If no job
+        set has a job, nothing is learned, and only `NOTHING_DONE` is returned.
         """
         chosen = self.chosen
         warm: Mapping[str, float] = {}
@@ -233,13 +231,10 @@ class ReinforceTraining(TorchTraining):
         update = {"natural": self._natural, "gradient": self._plain, "proximal": self._proximal}
         metrics = update[chosen.update](batch) if len(batch) else {}
         # Logging
-        results, total = games.outcome(), rollouts.rewards.sum(axis=0)
-        told = ("slowdown", "unfinished", "load", "last_load", "last_reward")
+        returns = rollouts.rewards.sum(axis=0).reshape(-1, chosen.rollouts)
         return {
-            "return": float(total.mean()),
-            "return_best": float(total.reshape(-1, chosen.rollouts).max(axis=1).mean()),
-            **{name: results[name] for name in told if name in results},
-            "decisions": float(len(rollouts.actions)),
+            **logged(games, rollouts.mean_return, len(rollouts.actions)),
+            "return_best": float(returns.max(axis=1).mean()),
             "choices": float(len(batch)),
             **metrics,
             **value_metrics,

@@ -11,7 +11,7 @@ import torch
 from simkit.agent.encoder import Numbers
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.common.distributions import masked_log_softmax, sample
-from simkit.learners.common.games import NOTHING_DONE, EndlessSource, Source
+from simkit.learners.common.games import NOTHING_DONE, EndlessSource, Source, logged
 from simkit.learners.common.networks import Network
 from simkit.learners.common.replay import Columns, Replay, Trajectories
 from simkit.learners.common.returns import (
@@ -76,11 +76,8 @@ class Episodes:
         rollouts = roll_out(games, actor, self._generators["actions"], device)
         rows = self.decisions(rollouts, self.differences(rollouts))
         self.memory.extend(rows)
-        results = games.outcome()
         return {
-            "return": float(rollouts.rewards.sum(axis=0).mean()),
-            **{name: results[name] for name in ("slowdown", "unfinished") if name in results},
-            "decisions": float(len(rollouts.actions)),
+            **logged(games, rollouts.mean_return, len(rollouts.actions)),
             "choices": float(len(rows["actions"])),
         }
 

@@ -21,13 +21,18 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
 
 __all__ = [
-    "NOTHING_DONE", "EndlessGames", "EndlessSource", "Games", "Rule", "Source", "results_of",
+    "NOTHING_DONE", "EndlessGames", "EndlessSource", "Games", "Rule", "Source", "logged",
+    "results_of",
 ]  # fmt: skip
 
 NOTHING_DONE: Final[Mapping[str, float]] = MappingProxyType(
     {"return": 0.0, "unfinished": 0.0, "decisions": 0.0}
 )
 """The numbers of an iteration whose slices are empty."""
+
+
+LOGGED: Final = ("slowdown", "unfinished", "load", "last_load", "last_reward")
+"""What is logged of an outcome."""
 
 
 class Games(Protocol):
@@ -63,6 +68,19 @@ class Games(Protocol):
 
 Rule = Callable[[Any], Ints]
 """Returns (A,) the action of each active game; a simple rule that plays games of its own kind."""
+
+
+def logged(games: Games, mean_return: float, decisions: int) -> dict[str, float]:
+    """Return what every learner logs of the games of an iteration, which are over.
+
+    Returns:
+        ``return``: mean return of an episode; ``slowdown``, ``unfinished``: over all jobs, where
+        the games tell them; ``load``, ``last_load``, ``last_reward``: where they are measured, see
+        `simkit.learners.lockstep.MeteredLockstep`; ``decisions``: of all episodes.
+    """
+    results = games.outcome()
+    told = {name: results[name] for name in LOGGED if name in results}
+    return {"return": mean_return, **told, "decisions": float(decisions)}
 
 
 def results_of(games: Games, criterion: str, mean_return: float) -> dict[str, float]:

@@ -49,40 +49,29 @@ class Replay:
     def __len__(self) -> int:
         return min(self._written, self.size)
 
-    def add(self, row: Row) -> int:
-        """Store a transition; return its row number.
-
-        All rows must have the columns and types of the first one: raises ValueError for others,
-        such as -0.5 where the first row had the whole number 0.
-        """
-        if not self._columns:
-            for name, value in row.items():
-                array = np.asarray(value)
-                self._columns[name] = np.zeros((self.size, *array.shape), array.dtype)
-        if row.keys() != self._columns.keys():
-            raise ValueError(f"the row has {sorted(row)}, but the memory {sorted(self._columns)}")
-        for name, value in row.items():
-            kind, column = np.asarray(value).dtype, self._columns[name].dtype
-            if not np.can_cast(kind, column, "same_kind"):
-                raise ValueError(f"{name} is {kind}, but {column} in the memory's first row")
-        place = self._written % self.size
-        for name, value in row.items():
-            self._columns[name][place] = value
-        self._written += 1
-        return place
+    def add(self, row: Row) -> None:
+        """Store one transition; see `extend`."""
+        self.extend({name: np.asarray(value)[None] for name, value in row.items()})
 
     def extend(self, columns: Columns) -> Ints:
         """Store (B, …) transitions in their order, the last of them if they are too many.
 
-        All must have the columns and types of the first ones. Returns the row numbers.
+        All must have the columns and types of the first ones: raises ValueError for others, such as
+        -0.5 where the first row had the whole number 0. Returns the row numbers.
         """
+        for name, column in columns.items() if not self._columns else ():
+            self._columns[name] = np.zeros((self.size, *column.shape[1:]), column.dtype)
+        if columns.keys() != self._columns.keys():
+            raise ValueError(
+                f"the rows have {sorted(columns)}, but the memory {sorted(self._columns)}"
+            )
         count = len(next(iter(columns.values())))
-        if not self._columns:
-            for name, column in columns.items():
-                self._columns[name] = np.zeros((self.size, *column.shape[1:]), column.dtype)
         first = max(count - self.size, 0)
         places = (self._written + np.arange(first, count)) % self.size
         for name, column in columns.items():
+            kind = self._columns[name].dtype
+            if not np.can_cast(column.dtype, kind, "same_kind"):
+                raise ValueError(f"{name} is {column.dtype}, but {kind} in the memory's first row")
             self._columns[name][places] = column[first:]
         self._written += count
         return places
@@ -134,11 +123,6 @@ class PrioritisedReplay(Replay):
         self.alpha, self.beta = alpha, beta
         self._priority: Floats = np.zeros(size)
         self._largest = 1.0
-
-    def add(self, row: Row) -> int:
-        place = super().add(row)
-        self._priority[place] = self._largest
-        return place
 
     def extend(self, columns: Columns) -> Ints:
         places = super().extend(columns)

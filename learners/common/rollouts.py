@@ -50,6 +50,11 @@ class Rollouts:
     rewards: Floats
     """(T, N), 0 after an episode's end."""
 
+    @property
+    def mean_return(self) -> float:
+        """The mean return of an episode."""
+        return float(self.rewards.sum(axis=0).mean())
+
     def grid(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return a column (D,) as an array (T, N); 0 after an episode's end."""
         grid = np.zeros(self.rewards.shape, column.dtype)
@@ -135,8 +140,7 @@ def judged(
     for suffix, greedy in kinds.items():
         games = source.games(slices)
         rollouts = roll_out(games, network, fresh(), device, greedy=greedy)
-        mean = float(rollouts.rewards.sum(axis=0).mean())
-        results = results_of(games, source.criterion, mean)
+        results = results_of(games, source.criterion, rollouts.mean_return)
         scores |= {f"{name}{suffix}": number for name, number in results.items()}
     return scores
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -34,40 +34,10 @@ from simkit.learners.lockstep.outcome import OUTCOME
 from simkit.learners.lockstep.pool_in_steps import RESOURCES
 from simkit.learners.lockstep.slot_games import OBSERVATIONS, SlotGames, shortest_first
 
-__all__ = ["BurstClasses", "ClassRules", "Layout", "LayoutName", "LockstepSource", "NumberedSlots"]
+__all__ = ["BurstClasses", "ClassRules", "LayoutName", "LockstepSource", "NumberedSlots"]
 
 LayoutName = Literal["slots", "classes"]
 LayoutGames = SlotGames | ClassGames
-
-
-class Layout(Protocol):
-    """How a learner sees and plays a slotted pool."""
-
-    greedy: ClassVar[bool]
-    """Whether an agent takes its likeliest action, or draws one."""
-
-    @property
-    def teachers(self) -> Mapping[str, Rule]:
-        """Simple rules that can play the games."""
-
-    @property
-    def starts(self) -> Starts:
-        """Whether tasks start now or wait, or each gets its earliest place at once."""
-
-    @property
-    def schema(self) -> ObservationSchema:
-        """The meaning of the numbers of an observation."""
-
-    def scorer(self, hidden: int) -> PerceptronShape | SetScorerShape:
-        """Return the shape of a scorer with `hidden` units per layer."""
-
-    def games(
-        self, sets: JobSets, replicas: int, objective: Objective, limit: int
-    ) -> SlotGames | ClassGames:
-        """Return new games; for the arguments see `Lockstep`."""
-
-    def describe(self, shape: PerceptronShape | SetScorerShape) -> dict[str, Any]:
-        """Return the description of an agent for its bundle."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +51,7 @@ class NumberedSlots:
     last_step: int | None = None
     """The step of rollouts whose load and reward are measured; see `MeteredLockstep`."""
     greedy: ClassVar = False
+    """Whether an agent takes its likeliest action, or draws one."""
 
     @property
     def teachers(self) -> Mapping[str, Rule]:
@@ -89,9 +60,11 @@ class NumberedSlots:
 
     @property
     def schema(self) -> ObservationSchema:
+        """The meaning of the numbers of an observation."""
         return OBSERVATIONS[self.observation](self.model)
 
     def scorer(self, hidden: int) -> PerceptronShape | SetScorerShape:
+        """Return the shape of a scorer with `hidden` units per layer."""
         model = self.model
         if self.observation == "slot-set":
             return SetScorerShape(
@@ -106,6 +79,7 @@ class NumberedSlots:
         return PerceptronShape(type="perceptron", layers=layers, activation="relu")
 
     def games(self, sets: JobSets, replicas: int, objective: Objective, limit: int) -> SlotGames:
+        """Return new games; for the arguments see `Lockstep`."""
         lockstep: Lockstep
         if self.last_step is None or replicas == 1:
             lockstep = Lockstep(self.model, sets, replicas, objective, limit)
@@ -115,6 +89,7 @@ class NumberedSlots:
         return SlotGames(lockstep, self.mask, self.observation)
 
     def describe(self, shape: PerceptronShape | SetScorerShape) -> dict[str, Any]:
+        """Return the description of an agent for its bundle."""
         kind = of_slots(self.observation, self.model, self.mask, RESOURCES)
         return describe_view(shape, self.schema, kind)
 
@@ -180,7 +155,7 @@ class LockstepSource:
     """Job sets of a slotted model, played in lock-step; a `Source`."""
 
     jobs: JobSource
-    layout: Layout
+    layout: NumberedSlots | BurstClasses
     objective: Objective
     most_decisions: int
     """Decisions after which an episode is cut off."""

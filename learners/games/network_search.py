@@ -16,7 +16,7 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import ScenarioError
 from simkit.learners.common.arguments import prepared
 from simkit.learners.common.evolution import SearchArguments
-from simkit.learners.common.games import Games, Source, results_of
+from simkit.learners.common.games import Games, Source, logged, results_of
 from simkit.learners.common.inference import (
     PlainNetwork,
     plain_network,
@@ -113,13 +113,10 @@ class NetworkProblem:
         rng = None if self.source.greedy else generators["actions"]
         played = play(drawn, networks, rng)
         scores = gains(played.returns[:, 1:], played.returns[:, :1]).mean(axis=0)
-        results = drawn.outcome()
         return scores, {
-            "return": float(played.returns[:, 1:].mean()),
+            **logged(drawn, float(played.returns[:, 1:].mean()), played.decisions),
             "gain": float(scores.mean()),
             "gain_best": float(scores.max()),
-            **{name: results[name] for name in ("slowdown", "unfinished") if name in results},
-            "decisions": float(played.decisions),
         }
 
     def judge(self, weights: Floats, rng: np.random.Generator) -> Mapping[str, float]:

@@ -124,9 +124,10 @@ def _actions_of(source: AnySource) -> tuple[dict[str, Any], dict[str, Any]]:
     if isinstance(source, SimulatedSource):
         view = source.view
         return {"actions": view.actions, **(view.action_arguments or {})}, {}
-    slots = isinstance(source.layout, NumberedSlots)
-    usual = {"starts": "now" if slots else "ahead"}
-    return {"actions": "slots" if slots else "classes", "starts": source.layout.starts}, usual
+    layout = source.layout
+    if isinstance(layout, NumberedSlots):
+        return {"actions": "slots", "mask": layout.mask}, {"mask": "possible"}
+    return {"actions": "classes", "starts": layout.starts}, {"starts": "ahead"}
 
 
 def _reward_differences(reward: Mapping[str, Any], step_s: float, discount: float) -> Iterator[str]:

@@ -51,7 +51,7 @@ def test_an_empty_memory_has_nothing_to_draw():
 
 
 def test_rows_of_other_columns_are_refused():
-    with pytest.raises(ValueError, match=r"the row has \['action'\]"):
+    with pytest.raises(ValueError, match=r"the rows have \['action'\]"):
         filled(Replay(3), 1).add({"action": 1})
 
 

@@ -53,8 +53,9 @@ from simkit.gym.agent_view import (
     register_envs,
     tighter,
 )
-from simkit.gym.episodes import Episode, Episodes, EpisodeWindows, Loss
+from simkit.gym.episodes import Episode, Episodes, Loss
 from simkit.gym.model_policy import ModelPolicy
+from simkit.gym.windows import EpisodeWindows
 from simkit.plugins import find
 from simkit.policy import State
 from simkit.results.run_folder import Run

@@ -8,14 +8,13 @@ action, the void one, lets time go on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import inf
-from typing import Any, Literal, Protocol, get_args
+from math import ceil
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from simkit.agent.slotted_tracker import SlottedTracker
-from simkit.arrays import Floats
+from simkit.arrays import Floats, Ints
 from simkit.errors import PolicyError, ScenarioError
 from simkit.plugins import find, find_in_table, instantiate
 from simkit.policy import Action, Place, State, SystemInfo
@@ -24,11 +23,17 @@ from simkit.policy.head_place import HeadPlace, head_place
 from simkit.policy.lane import make_lane
 from simkit.policy.ordered import resumptions
 from simkit.policy.task import Placement, Task
+from simkit.units import ENDLESS_S
 
 Mask = npt.NDArray[np.int8]
 Starts = Literal["now", "ahead"]
 """Which tasks may be placed: those that fit now, where time may go on although some do; or all that
 fit later as well, each as early as possible, where time goes on only if none fits."""
+
+
+SlotMask = Literal["none", "possible", "now", "ahead"]
+"""Which slots may be chosen: all; those whose task fits within the horizon, or fits now; or, as
+`ahead`, those that fit within the horizon, where time goes on only if none does."""
 
 
 class Actions(Protocol):
@@ -96,102 +101,112 @@ def places_alike(meant: Action | None, action: Action, now: float) -> bool:
     return meant.task is action.task and meant.on == action.on and starts[0] == starts[1]
 
 
-SlotMask = Literal["none", "possible", "now", "ahead"]
-"""Which slots may be chosen: all; those whose task fits within the horizon, or fits now; or, as
-`ahead`, those that fit within the horizon, where time goes on only if none does."""
+class Tracker(Protocol):
+    """Follows a simulation and shows waiting tasks, each of which it can place at one time."""
 
-
-class SlotActions(Actions):
-    """Action m places the task in slot m at its earliest start within the horizon.
-
-    Nothing is placed if the slot is empty or if its task does not fit within the horizon.
-
-    Args:
-        tracker: the slots.
-        mask: which of them may be chosen.
-        patience: after so many steps in which a task fits but none is placed, the one that can
-            begin soonest is placed anyway, and a task that never fits is refused, so that a run
-            ends; None: neither.
-    """
-
-    def __init__(
-        self, tracker: SlottedTracker, mask: SlotMask = "possible", patience: int | None = None
-    ) -> None:
-        if mask not in get_args(SlotMask):
-            raise ScenarioError(
-                f"action_arguments: mask is {mask!r}; it must be none, possible, now or ahead"
-            )
-        if patience is not None and (
-            isinstance(patience, bool) or not isinstance(patience, int) or patience < 1
-        ):
-            raise ScenarioError(
-                f"action_arguments: patience is {patience!r}; it must be a number of steps, at "
-                "least 1"
-            )
-        self._tracker, self._masked, self._patience = tracker, mask, patience
-        self.count = tracker.model.slots + 1
-        self._begin()
-
-    def _begin(self) -> None:
-        self._placed, self._idle_since = False, inf
+    @property
+    def tasks(self) -> Sequence[Task | None]:
+        """The tasks that can be chosen; None: there is none at this place."""
 
     def reset(self, info: SystemInfo) -> None:
-        self._tracker.reset(info)
-        self._begin()
+        """Begin a run; raises ScenarioError for a cluster that cannot be shown."""
 
     def update(self, state: State) -> None:
-        self._tracker.update(state)
+        """Follow the simulation; call it as a decision begins and after each action."""
 
-    def begin(self, state: State) -> Iterable[Action]:
-        self._placed = False
-        if self._patience is not None:
-            self._tracker.refuse_too_long("an agent of slots", "train one with a longer horizon")
-        return ()
+    def place(self, number: int, /) -> Place | None:
+        """Return the placement of a task as early as it fits; None: there is none."""
 
-    def action_of(self, state: State, number: int) -> Place | None:
-        void = self.count - 1
-        if not 0 <= number <= void:
-            raise PolicyError(
-                f"action {number} is not one of 0 … {void}: one for each slot, and {void} to let "
-                "time go on"
-            )
-        place = None if number == void else self._tracker.place(number)
-        self._placed = self._placed or place is not None
-        return place
 
-    def number_of(self, state: State, action: Action) -> int | None:
-        slots = range(self.count - 1)
-        alike = (m for m in slots if places_alike(self._tracker.place(m), action, state.now))
-        return next(alike, None)
+class TrackerActions(Actions):
+    """Action m places task m of a tracker, as early as it fits."""
 
-    def end(self, state: State) -> Iterable[Action]:
-        if self._patience is None:
-            return
-        starts = [(self._tracker.earliest(slot), slot) for slot in range(self.count - 1)]
-        fitting = [(start, slot) for start, slot in starts if start >= 0]
-        if self._placed or not fitting:
-            self._idle_since = inf
-            return
-        self._idle_since = min(self._idle_since, state.now)
-        if state.now - self._idle_since >= self._patience * self._tracker.model.step_s:
-            self._idle_since = inf
-            if (place := self._tracker.place(min(fitting)[1])) is not None:
-                yield place
+    def __init__(self, tracker: Tracker, count: int) -> None:
+        self._follows, self.count = tracker, count
+
+    def reset(self, info: SystemInfo) -> None:
+        self._follows.reset(info)
+
+    def update(self, state: State) -> None:
+        self._follows.update(state)
 
     def shown(self, state: State) -> Sequence[Task | None]:
-        return self._tracker.tasks
+        return self._follows.tasks
 
-    def mask(self, state: State) -> Mask:
-        """Return (M + 1,), fresh: 1 for slots that may be chosen, and for the void action."""
-        if self._masked == "none":
-            return np.ones(self.count, np.int8)
-        if self._masked == "now":
-            slots = range(self.count - 1)
-            return np.array([*(self._tracker.fits_now(slot) for slot in slots), True], np.int8)
-        mask = self._tracker.possible()
-        if self._masked == "ahead":
-            mask[-1] = not mask[:-1].any()
-        return mask
+    def placed(self, number: int) -> Place | None:
+        """Return the placement that a number means; None: there is none."""
+        return self._follows.place(number) if number < len(self._follows.tasks) else None
+
+    def number_of(self, state: State, action: Action) -> int | None:
+        places = range(len(self._follows.tasks))
+        alike = (m for m in places if places_alike(self.placed(m), action, state.now))
+        return next(alike, None)
+
+    def check(self, number: int, means: str) -> None:
+        """Raise PolicyError for a number that is not an action; `means` says what they mean."""
+        if not 0 <= number < self.count:
+            raise PolicyError(f"action {number} is not one of 0 … {self.count - 1}: {means}")
+
+
+NOISE = 1e-6  # of a step: rounding errors of a quotient
+
+
+class EarliestPlaces:
+    """When and where tasks can start next to all that runs, is reserved or is planned.
+
+    Attributes:
+        tasks: those of the last `find`; None: there is none at this place.
+    """
+
+    def __init__(self, resources: int, step_s: float) -> None:
+        self._step_s = step_s
+        self._capacity: Floats = np.ones(resources)
+        self.tasks: Sequence[Task | None] = ()
+        self._found: list[tuple[float, Placement] | None] = []
+
+    def reset(self, info: SystemInfo) -> None:
+        """Begin a run."""
+        self._capacity = np.maximum(info.capacity.sum(axis=0), 1e-12)
+
+    def follow(self, state: State) -> None:
+        """Begin to plan with what is free now and ahead."""
+        self._state, self._now, self._profile = state, state.now, state.profile()
+
+    def find(self, tasks: Sequence[Task | None]) -> None:
+        """Find the earliest places of tasks."""
+        self.tasks = tasks
+        self._found = [None if task is None else self.earliest(task) for task in tasks]
+
+    def earliest(self, task: Task) -> tuple[float, Placement] | None:
+        """Return when and where a task can start; a bag only now, as far as it fits."""
+        if task.gang:
+            return self._profile.earliest(task)
+        on = self._profile.fit(task, self._now)  # a place ahead is kept for whole tasks alone
+        return None if on is None else (self._now, on)
+
+    def starts(self) -> Ints:
+        """Return (M,) the first step ahead at which each task can start; 0: now; -1: none."""
+        ahead = [-1 if found is None else self.steps(found[0] - self._now) for found in self._found]
+        return np.array(ahead)
+
+    def steps(self, seconds: float) -> int:
+        """Return how many steps a time from now is, rounded up; 0 only for now."""
+        steps = ceil(min(seconds, ENDLESS_S) / self._step_s - NOISE)
+        return max(steps, int(seconds > 0))
+
+    def place(self, number: int) -> Place | None:
+        """Return the placement of a task as early as it can start; None: there is none."""
+        found = self._found[number] if number < len(self._found) else None
+        task = None if found is None else self.tasks[number]
+        if found is None or task is None:
+            return None
+        start, on = found
+        return Place(task, on, start if start > self._now else None)
+
+    def free(self, begins: Floats) -> Floats:
+        """Return (H, R) the share of each resource that is free at (H,) times; may be below 0."""
+        share: Floats = self._profile.total_free_at(begins) / self._capacity
+        return share
 
 
 class QueueActions(Actions):

@@ -17,22 +17,23 @@ that advance together see the same numbers.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import ceil
-from typing import Final, get_args
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
+from pydantic import Field as Limits
 
-from simkit.agent.actions import Actions, Mask, Starts, places_alike
+from simkit.agent.actions import EarliestPlaces, Mask, Starts, TrackerActions
 from simkit.agent.encoder import Encoder, Field, Numbers, ObservationSchema
 from simkit.agent.slotted import Slotted
 from simkit.arrays import Bools, Floats, Ints
-from simkit.errors import PolicyError, ScenarioError
+from simkit.errors import ScenarioError
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
 from simkit.policy.ordered import resumptions
 from simkit.policy.task import Placement, Task
-from simkit.units import ENDLESS_S, instant_on_grid, parse_duration
+from simkit.sections import Count, Facts, PositiveDuration
+from simkit.units import instant_on_grid
 
 NAMES = {True: "classes-paper", False: "class-set"}
 """Is it the paper's observation → its name."""
@@ -134,7 +135,6 @@ PATIENCE: Final = 5
 """Default most steps in a row in which nothing runs though a task fits."""
 PLANNED: Final = 50
 """The most tasks that are planned at a decision where no place is reserved."""
-_NOISE = 1e-6  # of a step: rounding errors of a quotient
 
 
 def class_model(
@@ -147,12 +147,14 @@ def class_model(
     )  # fmt: skip
 
 
-class ClassTracker:
+class ClassTracker(EarliestPlaces):
     """The waiting tasks by class, and the plan of what is free ahead, of one simulation.
 
     Attributes:
         model: a slot for each class, the horizon, and the length of a step; capacity and units do
             not matter, as shares are shown.
+        tasks: (M,) the first waiting task of each class; None: there is none.
+        planned: tasks with places that are kept without a reservation, until `forget`.
         busy: whether anything runs or is reserved.
         overdue: whether something runs past its expected end, so that what is planned is a guess.
         still_since: since when, in s, nothing runs though a task fits; None: it is not so.
@@ -167,8 +169,8 @@ class ClassTracker:
             model: see above.
             patience: steps for which time may go on while nothing runs and a task fits.
         """
+        super().__init__(model.resources, model.step_s)
         self.model, self._patience = model, patience
-        self._capacity: Floats = np.ones(model.resources)
 
     def reset(self, info: SystemInfo) -> None:
         """Begin a run; raises ScenarioError for a cluster of more resources than the model has."""
@@ -177,7 +179,7 @@ class ClassTracker:
                 f"burst classes: the cluster has the resources {', '.join(info.resources)}, but "
                 f"{self.model.resources} can be shown; leave some out of cluster.machines"
             )
-        self._capacity = np.maximum(info.capacity.sum(axis=0), 1e-12)
+        super().reset(info)
         self.still_since = None
         self.forget()
 
@@ -187,8 +189,7 @@ class ClassTracker:
 
     def update(self, state: State) -> None:
         """Follow the simulation; call it as a decision begins and after each action."""
-        self._now = state.now
-        self._profile = state.profile()
+        self.follow(state)
         for task, (on, start_s) in self.planned.items():
             self._profile.hold(task, on, start_s)
         self.busy = bool(len(state.running) or state.reservations)
@@ -196,10 +197,9 @@ class ClassTracker:
         self.overdue = bool(ends) and ends[0][0] <= state.now
         self._waiting: list[deque[Task]] = [deque() for _ in range(self.model.slots)]
         for task in state.queue.tasks:
-            if task in self.planned:
-                continue
-            steps = ceil(min(task.estimate_s, ENDLESS_S) / self.model.step_s - _NOISE)
-            self._waiting[min(max(steps, 1), self.model.slots) - 1].append(task)
+            if task not in self.planned:
+                number = min(max(self.steps(task.estimate_s), 1), self.model.slots)
+                self._waiting[number - 1].append(task)
         self._find_starts()
         if self.busy or self.planned or not (self.starts() == 0).any():
             self.still_since = None
@@ -222,29 +222,7 @@ class ClassTracker:
         return due is None or self._now < due
 
     def _find_starts(self) -> None:
-        self._starts = [self._earliest(task) for task in self.first()]
-
-    def _earliest(self, task: Task | None) -> tuple[float, Placement] | None:
-        """Return when and where a task can start; a bag only now, as far as it fits."""
-        if task is None:
-            return None
-        if task.gang:
-            return self._profile.earliest(task)
-        on = self._profile.fit(task, self._now)  # a place ahead is kept for whole tasks alone
-        return None if on is None else (self._now, on)
-
-    def starts(self) -> Ints:
-        """Return (M,) the first step ahead at which each class's first task can start.
-
-        0: now; -1: never, or none waits.
-        """
-        ahead = [-1 if found is None else self._steps_until(found[0]) for found in self._starts]
-        return np.array(ahead)
-
-    def _steps_until(self, time: float) -> int:
-        """Return in how many steps a time is, rounded up; 0 only for now."""
-        steps = ceil((time - self._now) / self.model.step_s - _NOISE)
-        return max(steps, int(time > self._now))
+        self.find([tasks[0] if tasks else None for tasks in self._waiting])
 
     def mask(self, starts: Starts) -> Bools:
         """Return (M + 1,), fresh: which classes may be chosen, and whether time may go on.
@@ -259,26 +237,18 @@ class ClassTracker:
         mask[-1] = (starts == "now" and self._may_wait) or not mask[:-1].any()
         return mask
 
-    def place(self, number: int) -> Place | None:
-        """Return the placement of a class's first task as early as it fits; None: there is none."""
-        found = self._starts[number]
-        if found is None:
-            return None
-        start, on = found
-        return Place(self._waiting[number][0], on, start if start > self._now else None)
-
     def view(self) -> ClassView:
         """Return what is seen now."""
         model, own = self.model, len(self._capacity)
         size = np.zeros((model.slots, model.resources))
-        for number, tasks in enumerate(self._waiting):
-            if tasks:
-                left = tasks[0].remaining / tasks[0].instances
-                size[number, :own] = np.array(tasks[0].demand) * left / self._capacity
+        for number, task in enumerate(self.tasks):
+            if task is not None:
+                left = task.remaining / task.instances
+                size[number, :own] = np.array(task.demand) * left / self._capacity
         count = np.array([len(tasks) for tasks in self._waiting])
         held = np.zeros((model.horizon, model.resources))
         begins = self._now + model.step_s * np.arange(model.horizon, dtype=np.float64)
-        held[:, :own] = 1.0 - self._profile.total_free_at(begins) / self._capacity
+        held[:, :own] = 1.0 - self.free(begins)
         return ClassView(
             held=np.clip(held, 0.0, 1.0),
             there=(count > 0).astype(np.int64),
@@ -292,7 +262,7 @@ class ClassTracker:
 
         Raises LookupError if nothing can be placed.
         """
-        found = self._starts[number]
+        found = self._found[number]
         if found is None:
             raise LookupError(f"no task of class {number} can be placed")
         task = self._waiting[number].popleft()
@@ -301,36 +271,42 @@ class ClassTracker:
         self.still_since = None  # it will run
         self._find_starts()
 
-    def first(self) -> list[Task | None]:
-        """Return (M,) the first waiting task of each class; None: there is none."""
-        return [tasks[0] if tasks else None for tasks in self._waiting]
+
+class ClassArguments(Facts):
+    """Arguments of the actions on burst classes."""
+
+    noun: ClassVar = "action_arguments"
+    step: PositiveDuration
+    """The width of a class, and the length of a step ahead."""
+    starts: Starts = "ahead"
+    """`ahead`: a task is placed as early as it fits, reserved if that is later, and the void action
+    is offered only if no task can be placed; `now`: only what fits now is placed, and time may go
+    on, within the patience."""
+    patience: Annotated[int, Limits(ge=0)] = PATIENCE
+    """Of `now`: steps for which time may go on while nothing runs and a task fits."""
+    keep: bool = True
+    """Whether a place ahead is reserved. If not, and while something runs past its expected end,
+    when a reservation would be a guess, it is kept until the decision ends, and all that has not
+    started is planned anew at the next."""
+    resources: Count | None = None
+    """How many are shown, those that the cluster lacks as free; null: the cluster's."""
 
 
-class ClassActions(Actions):
+class ClassActions(TrackerActions):
     """Action m places the first task of class m; the void one lets time go on.
 
     Args:
         tracker: the classes.
-        starts: ``ahead``: a task is placed as early as it fits, reserved if that is later, and the
-            void action is offered only if no task can be placed; ``now``: only what fits now is
-            placed, and time may go on, within the tracker's patience.
-        keep: whether a place ahead is reserved. If not, and while something runs past its expected
-            end, when a reservation would be a guess, it is kept until the decision ends, and all
-            that has not started is planned anew at the next.
+        starts: see `ClassArguments`.
+        keep: see `ClassArguments`.
     """
 
     def __init__(
         self, tracker: ClassTracker, starts: Starts = "ahead", *, keep: bool = True
     ) -> None:
+        super().__init__(tracker, tracker.model.actions)
         self._tracker, self._starts, self._keep = tracker, starts, keep
-        self.count = tracker.model.actions
         self._planned = False  # by the last action
-
-    def reset(self, info: SystemInfo) -> None:
-        self._tracker.reset(info)
-
-    def update(self, state: State) -> None:
-        self._tracker.update(state)
 
     def begin(self, state: State) -> Iterable[Action]:
         return resumptions(state) if state.suspended else ()
@@ -339,28 +315,18 @@ class ClassActions(Actions):
         return len(self._tracker.planned) < PLANNED and bool(self.mask(state)[:-1].any())
 
     def action_of(self, state: State, number: int) -> Place | None:
-        if not 0 <= number < self.count:
-            raise PolicyError(
-                f"action {number} is not one of 0 … {self.count - 1}: one for each class, and "
-                f"{self.count - 1} to let time go on"
-            )
-        place = self._placed(number)
+        self.check(number, f"one for each class, and {self.count - 1} to let time go on")
+        place = self.placed(number)
         later = place is not None and place.start is not None
         self._planned = later and not (self._keep and not self._tracker.overdue)
         if self._planned:
             self._tracker.plan(number)
         return None if self._planned else place
 
-    def _placed(self, number: int) -> Place | None:
-        """Return the placement that a number means; None: there is none."""
-        place = self._tracker.place(number) if number < self.count - 1 else None
+    def placed(self, number: int) -> Place | None:
+        place = super().placed(number)
         later = place is not None and place.start is not None
         return None if later and self._starts == "now" else place
-
-    def number_of(self, state: State, action: Action) -> int | None:
-        classes = range(self.count - 1)
-        alike = (m for m in classes if places_alike(self._placed(m), action, state.now))
-        return next(alike, None)
 
     def goes_on(self, state: State) -> bool:
         return not (self._planned and self.asks(state))
@@ -374,9 +340,6 @@ class ClassActions(Actions):
             yield WakeAt(min(begins))
         elif due is not None and due > state.now:
             yield WakeAt(due)
-
-    def shown(self, state: State) -> Sequence[Task | None]:
-        return self._tracker.first()
 
     def mask(self, state: State) -> Mask:
         """Return (M + 1,), fresh: 1 for classes with a placeable task, and for the void action."""
@@ -403,17 +366,9 @@ CLASS_ENCODERS: Mapping[str, bool] = {name: paper for paper, name in NAMES.items
 
 
 def classes_of(
-    observation: str | None,
-    info: SystemInfo,
-    classes: int = 10,
-    horizon: int = 20,
-    backlog_shown: int = 10,
-    step: str | float | None = None,
-    starts: Starts = "ahead",
-    patience: int = PATIENCE,
-    keep: bool = True,
-    resources: int | None = None,
-) -> tuple[ClassActions, ClassEncoder]:
+    observation: str | None, info: SystemInfo, classes: int, horizon: int, backlog_shown: int,
+    arguments: Mapping[str, Any],
+) -> tuple[ClassActions, ClassEncoder]:  # fmt: skip
     """Return actions and encoder that share a tracker.
 
     Args:
@@ -422,41 +377,18 @@ def classes_of(
         classes: M.
         horizon: steps ahead that are shown.
         backlog_shown: tasks behind the first of a class that are counted.
-        step: the width of a class, and the length of a step ahead: a duration or seconds.
-        starts: see `ClassActions`.
-        patience: of ``now``, in steps: see `ClassTracker`.
-        keep: see `ClassActions`.
-        resources: how many are shown, those that the cluster lacks as free; None: the cluster's.
+        arguments: see `ClassArguments`.
 
-    Raises ScenarioError, all problems at once, for another observation or step, other starts, or a
-    patience below 0.
+    Raises ScenarioError, all problems at once, for another observation or wrong arguments.
     """
-    name, problems = "class-set" if observation is None else observation, []
+    name, chosen = "class-set" if observation is None else observation, ClassArguments(**arguments)
     if name not in CLASS_ENCODERS:
-        problems.append(
+        raise ScenarioError(
             f"observation {name!r} does not show burst classes, which the actions 'classes' choose "
             f"from; take {' or '.join(CLASS_ENCODERS)}"
         )
-    if starts not in get_args(Starts):
-        problems.append(f"action_arguments: starts is {starts!r}; it must be ahead or now")
-    if patience < 0:
-        problems.append(f"action_arguments: patience is {patience}; it must be at least 0 steps")
-    if not isinstance(keep, bool):
-        problems.append(f"action_arguments: keep is {keep!r}; it must be true or false")
-    step_s = 1.0
-    try:
-        if step is None:
-            raise ValueError("is missing")
-        step_s = parse_duration(step)
-    except (TypeError, ValueError) as error:
-        problems.append(
-            f"action_arguments: step: {error}; give the run time that a class is wide, such as 1h"
-        )
-    if problems:
-        raise ScenarioError(problems)
-    shown = len(info.resources) if resources is None else resources
-    model = class_model(classes, horizon, backlog_shown, step_s, shown)
-    tracker = ClassTracker(model, patience)
-    return ClassActions(tracker, starts, keep=keep), ClassEncoder(
-        tracker, paper=CLASS_ENCODERS[name]
-    )
+    shown = chosen.resources or len(info.resources)
+    model = class_model(classes, horizon, backlog_shown, chosen.step, shown)
+    tracker = ClassTracker(model, chosen.patience)
+    encoder = ClassEncoder(tracker, paper=CLASS_ENCODERS[name])
+    return ClassActions(tracker, chosen.starts, keep=chosen.keep), encoder

@@ -1,4 +1,4 @@
-"""A slotted tracker: follows a simulation and shows it in numbered slots, steps and units.
+"""Numbered slots of a simulation: a tracker that shows them in steps and units, and their actions.
 
     tracker.reset(info)
     for state in simulation.decisions():
@@ -12,12 +12,14 @@ An update costs little while the simulation goes as planned.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import inf
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from simkit.agent.actions import Mask, SlotMask, TrackerActions
 from simkit.agent.slotted import (
     Slotted,
     SlottedPlan,
@@ -27,8 +29,9 @@ from simkit.agent.slotted import (
     packed_view,
 )
 from simkit.errors import PolicyError
-from simkit.policy import Place, State, SystemInfo
+from simkit.policy import Action, Place, State, SystemInfo
 from simkit.policy.task import Task
+from simkit.sections import Count, Facts
 
 
 class TaskSlots:
@@ -343,3 +346,70 @@ class SlottedTracker:
             return None
         when = None if start == 0 else self._now + start * self._units.step_s
         return Place(piece.task, ((0, piece.task.remaining),), when)
+
+
+class SlotArguments(Facts):
+    """Arguments of `SlotActions`."""
+
+    noun: ClassVar = "action_arguments"
+    mask: SlotMask = "possible"
+    """Which slots may be chosen."""
+    patience: Count | None = None
+    """After so many steps in which a task fits but none is placed, the one that can begin soonest
+    is placed anyway, and a task that never fits is refused, so that a run ends; null: neither."""
+
+
+class SlotActions(TrackerActions):
+    """Action m places the task in slot m at its earliest start within the horizon.
+
+    Nothing is placed if the slot is empty or if its task does not fit within the horizon.
+    """
+
+    def __init__(self, tracker: SlottedTracker, chosen: SlotArguments | None = None) -> None:
+        super().__init__(tracker, tracker.model.slots + 1)
+        self._tracker, self._chosen = tracker, chosen or SlotArguments()
+        self._placed, self._idle_since = False, inf
+
+    def reset(self, info: SystemInfo) -> None:
+        super().reset(info)
+        self._placed, self._idle_since = False, inf
+
+    def begin(self, state: State) -> Iterable[Action]:
+        self._placed = False
+        if self._chosen.patience is not None:
+            self._tracker.refuse_too_long("an agent of slots", "train one with a longer horizon")
+        return ()
+
+    def action_of(self, state: State, number: int) -> Place | None:
+        void = self.count - 1
+        self.check(number, f"one for each slot, and {void} to let time go on")
+        place = self.placed(number)
+        self._placed = self._placed or place is not None
+        return place
+
+    def end(self, state: State) -> Iterable[Action]:
+        if self._chosen.patience is None:
+            return
+        starts = [(self._tracker.earliest(slot), slot) for slot in range(self.count - 1)]
+        fitting = [(start, slot) for start, slot in starts if start >= 0]
+        if self._placed or not fitting:
+            self._idle_since = inf
+            return
+        self._idle_since = min(self._idle_since, state.now)
+        if state.now - self._idle_since >= self._chosen.patience * self._tracker.model.step_s:
+            self._idle_since = inf
+            if (place := self._tracker.place(min(fitting)[1])) is not None:
+                yield place
+
+    def mask(self, state: State) -> Mask:
+        """Return (M + 1,), fresh: 1 for slots that may be chosen, and for the void action."""
+        masked = self._chosen.mask
+        if masked == "none":
+            return np.ones(self.count, np.int8)
+        if masked == "now":
+            slots = range(self.count - 1)
+            return np.array([*(self._tracker.fits_now(slot) for slot in slots), True], np.int8)
+        mask = self._tracker.possible()
+        if masked == "ahead":
+            mask[-1] = not mask[:-1].any()
+        return mask

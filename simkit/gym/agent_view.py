@@ -22,17 +22,16 @@ from weakref import finalize
 
 import numpy as np
 
-from simkit.agent.actions import ACTIONS, Actions, Mask, SlotActions, make_actions
+from simkit.agent.actions import ACTIONS, Actions, Mask, make_actions
 from simkit.agent.burst_classes import classes_of
 from simkit.agent.encoder import Encoder, Numbers, ObservationSchema
 from simkit.agent.observation import make_encoder
-from simkit.agent.ready_pool_actions import ready_pool_of
+from simkit.agent.ready_pool import ready_pool_of
 from simkit.agent.slotted import Slotted, whole_units
-from simkit.agent.slotted_tracker import SlottedTracker
+from simkit.agent.slotted_tracker import SlotActions, SlotArguments, SlottedTracker
 from simkit.errors import PolicyError, ScenarioError
 from simkit.experiment.api import scenario_source
 from simkit.gym.episodes import Episode
-from simkit.plugins import instantiate
 from simkit.policy import Action, SystemInfo
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import Source, load_scenario
@@ -73,7 +72,7 @@ class AgentView:
     actions: str | None = None
     """What an action does: ``slots`` in slotted time, else ``start``, ``next-head`` or ``pick``,
     see `simkit.agent.actions`; ``classes``, see `simkit.agent.burst_classes`; or
-    ``ready-pool``, see `simkit.agent.ready_pool_actions`; None: ``slots`` or ``start``."""
+    ``ready-pool``, see `simkit.agent.ready_pool`; None: ``slots`` or ``start``."""
     action_arguments: Mapping[str, Any] | None = None
     """Arguments of the actions."""
 
@@ -115,26 +114,21 @@ class AgentView:
             max_length=self.max_length, backlog_shown=self.backlog_shown, memory=self.memory,
             unit=self.unit,
         )  # fmt: skip
-        tracker, given = SlottedTracker(model), self.action_arguments or {}
-        made = instantiate("action_arguments of 'slots'", SlotActions, given, {"tracker": tracker})
-        return made, self._encoder("deeprm-compact", info, tracker, model.slots)
+        tracker = SlottedTracker(model)
+        chosen = SlotArguments(**(self.action_arguments or {}))
+        return SlotActions(tracker, chosen), self._encoder(
+            "deeprm-compact", info, tracker, model.slots
+        )
 
     def _classes(self, scenario: Scenario, info: SystemInfo) -> tuple[Actions, Encoder]:
         """Return actions and encoder of burst classes, on any cluster."""
-        what, given = "action_arguments of 'classes'", dict(self.action_arguments or {})
         self._refuse_observation_arguments("burst classes")
         step = scenario.scheduling.step
-        if step is not None:
-            given.setdefault("step", step)
-        own = {
-            "observation": self.observation,
-            "info": info,
-            "classes": self.slots or DEFAULT_SLOTS,
-            "horizon": self.steps_ahead,
-            "backlog_shown": self.backlog_shown,
-        }
-        made: tuple[Actions, Encoder] = instantiate(what, classes_of, given, own)
-        return made
+        given = ({} if step is None else {"step": step}) | dict(self.action_arguments or {})
+        return classes_of(
+            self.observation, info, self.slots or DEFAULT_SLOTS, self.steps_ahead,
+            self.backlog_shown, given,
+        )  # fmt: skip
 
     def _ready_pool(self, scenario: Scenario, info: SystemInfo) -> tuple[Actions, Encoder]:
         """Return actions and encoder of a ready pool, on any cluster."""
@@ -151,16 +145,8 @@ class AgentView:
             raise ScenarioError(wrong)
         behind = _WAITING_SHOWN if admission.backlog is None else max(admission.backlog, 1)
         given.setdefault("waiting", behind)
-        own = {
-            "observation": self.observation,
-            "info": info,
-            "in_time": admission.late == "leave",
-            "ready": self.slots or admission.slots or DEFAULT_SLOTS,
-        }
-        made: tuple[Actions, Encoder] = instantiate(
-            "action_arguments of 'ready-pool'", ready_pool_of, given, own
-        )
-        return made
+        slots = self.slots or admission.slots or DEFAULT_SLOTS
+        return ready_pool_of(self.observation, info, admission.late == "leave", slots, given)
 
     def _refuse_observation_arguments(self, what: str) -> None:
         if self.observation_arguments:

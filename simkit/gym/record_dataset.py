@@ -30,7 +30,8 @@ from simkit.errors import PolicyError, RunError, ScenarioError, did_you_mean
 from simkit.experiment import Experiment, blaming, prepare
 from simkit.gym.agent_view import AgentView, check_settings
 from simkit.gym.dataset import DatasetFile, writing_dataset
-from simkit.gym.episodes import Episode, Episodes, EpisodeWindows
+from simkit.gym.episodes import Episode, Episodes
+from simkit.gym.windows import EpisodeWindows
 from simkit.policy import Action, Place, Reject, Resume, State, Suspend, WakeAt
 from simkit.policy.task import Task
 from simkit.scenario import Scenario

@@ -160,7 +160,7 @@ def test_wrong_uses_of_an_agent(tmp_path):
     three = {"machines": [{"count": 1, "cpu": 10, "mem": 10, "gpu": 1}]}
     for changes, text in (
         ({"policy": mine | {"args": {"patience": 3}}}, "does not take patience, but choose and"),
-        ({"policy": mine | {"args": {"keep": "yes"}}}, "keep is 'yes'"),
+        ({"policy": mine | {"args": {"keep": "yes"}}}, "keep: must be true or false"),
         ({"policy": mine | {"args": {"step": "soon"}}}, "step: 'soon'"),
         ({"policy": {"agent": "deeprm-70", "args": {"step": "1h"}}}, "step"),
         ({"admission": {"slots": 3}, "policy": mine}, r"admission\.slots"),

@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from workloads import one_task_jobs
 
-from simkit.agent.actions import SlotActions
 from simkit.agent.observe_slots import SlotSet, slot_set
 from simkit.agent.rewards import make_reward
 from simkit.agent.slotted import Slotted
-from simkit.agent.slotted_tracker import SlottedTracker
+from simkit.agent.slotted_tracker import SlotActions, SlottedTracker
 from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.policy.estimates import Actual

@@ -11,8 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.agent.ready_pool import ReadyPool, ready_image, ready_set
-from simkit.agent.ready_pool_actions import ReadyActions, ReadyEncoder, ReadyTracker
+from simkit.agent.ready_pool import (
+    ReadyActions,
+    ReadyEncoder,
+    ReadyPool,
+    ReadyTracker,
+    ready_image,
+    ready_set,
+)
 from simkit.agent.reward import Reward, WeightedRewards
 from simkit.agent.rewards import make_reward
 from simkit.engine.recorder import Recorder

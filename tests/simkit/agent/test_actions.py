@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from simkit.agent.actions import SlotActions
 from simkit.agent.slotted import Slotted
+from simkit.agent.slotted_tracker import SlotActions
 from simkit.errors import PolicyError
 from simkit.policy import Place
 from simkit.policy.task import Task
@@ -21,6 +21,7 @@ class Tracker:
     """Slot 0 is empty, slot 1 fits now, slot 2 in two steps."""
 
     model = Slotted(slots=3)
+    tasks = (None, TASK, TASK)
 
     def possible(self) -> npt.NDArray[np.int8]:
         return np.array([0, 1, 1, 1], np.int8)

@@ -122,8 +122,11 @@ def test_a_bag_starts_as_far_as_it_fits() -> None:
     ("arguments", "message"),
     [
         ({"action_arguments": {}}, "step: is missing"),
-        ({"action_arguments": {"step": "2h", "starts": "soon"}}, "starts is 'soon'"),
-        ({"action_arguments": {"step": "2h", "patience": -1}}, "patience is -1; it must be at"),
+        ({"action_arguments": {"step": "2h", "starts": "soon"}}, "starts: unknown value 'soon'"),
+        (
+            {"action_arguments": {"step": "2h", "patience": -1}},
+            "patience: must be at least 0, not -1",
+        ),
         ({"observation": "queue-table"}, "does not show burst classes"),
         ({"observation_arguments": {"slots": 3}}, "burst classes take none"),
         ({"actions": "start", "observation": "class-set"}, "actions='classes'"),

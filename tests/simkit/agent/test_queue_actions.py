@@ -303,11 +303,11 @@ def test_nothing_is_asked_while_nothing_to_choose_from_fits():
         ({"scenario": "deeprm", "actions": "next-head"}, "^actions 'next-head': .*leave that out"),
         (
             {"scenario": "deeprm", "action_arguments": {"hold": True}},
-            "^action_arguments of 'slots' takes no argument 'hold'",
+            "^action_arguments.hold: unknown key; known: mask, patience",
         ),
         (
             {"scenario": "deeprm", "action_arguments": {"mask": "all"}},
-            "mask is 'all'; it must be none, possible, now or ahead",
+            "mask: unknown value 'all'; known: ahead, none, now, possible",
         ),
     ],
 )

@@ -167,18 +167,18 @@ def test_a_number_beyond_the_last_is_refused():
 
 
 WRONG = [
-    ({"max_start": 48}, "max_start is 48; it must be a whole number from 0 to 47, within the"),
-    ({"max_start": 1.5}, "max_start is 1.5; it must be a whole number from 0 to 47"),
-    ({"horizon": 0}, "horizon is 0; it must be a whole number, at least 1"),
-    ({"horizon": 2.5}, "horizon is 2.5; it must be a whole number, at least 1"),
-    ({"longest": None}, "longest is None; it must be a whole number"),
-    ({"worth": 0.0}, "worth is 0.0; it must be a number above 0"),
-    ({"advance": "now"}, "advance is 'now'; it must be no-op or each"),
-    ({"suspend": -1}, "suspend is -1; it must be a whole number, at least 0"),
-    ({"reject": "no"}, "reject is 'no'; it must be true or false"),
+    ({"max_start": 48}, "max_start: is 48; it must be below the horizon, 48"),
+    ({"max_start": 1.5}, "max_start: must be a whole number, not 1.5"),
+    ({"horizon": 0}, "horizon: must be at least 1, not 0"),
+    ({"horizon": 2.5}, "horizon: must be a whole number, not 2.5"),
+    ({"longest": None}, "longest: must be a whole number, not null"),
+    ({"worth": 0.0}, "worth: must be more than 0, not 0.0"),
+    ({"advance": "now"}, "advance: unknown value 'now'; known: each, no-op"),
+    ({"suspend": -1}, "suspend: must be at least 0, not -1"),
+    ({"reject": "no"}, "reject: must be true or false, not 'no'"),
     ({"ready": 3}, "ready is the number of `slots`; give that"),
-    ({"step": "soon"}, "action_arguments: step: "),
-    ({"rejects": True}, "rejects"),
+    ({"step": "soon"}, "step: 'soon' is not a duration"),
+    ({"rejects": True}, "rejects: unknown key; did you mean 'reject'"),
 ]
 
 

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from engine_runs import a_bag, a_gang, begin, greedy, make_jobs, rigid, simulate
 
-from simkit.agent.actions import SlotActions
 from simkit.agent.encoder import reciprocal
 from simkit.agent.observation import ENCODERS, make_encoder
 from simkit.agent.observe_slots import deeprm_compact, deeprm_image
 from simkit.agent.observe_system import FitnessPairs, feasible_pairs, pair_features
 from simkit.agent.slotted import Slotted
-from simkit.agent.slotted_tracker import SlottedTracker
+from simkit.agent.slotted_tracker import SlotActions, SlottedTracker
 from simkit.policy import Place
 from simkit.rules import AdmissionRule, Rules
 from simkit.workload.cluster import Cluster, Maintenance

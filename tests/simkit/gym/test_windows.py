@@ -10,7 +10,7 @@ pytest.importorskip("gymnasium")
 import simkit
 from simkit.env import SchedulingEnv
 from simkit.errors import ScenarioError
-from simkit.gym.episodes import EpisodeWindows, LogWindows
+from simkit.gym.windows import EpisodeWindows, LogWindows
 from simkit.workload import Workload
 
 LOG = {

@@ -48,6 +48,7 @@ from simkit.learners.common.returns import (
     generalised_advantages,
     rewards_to_go,
     rollout_means,
+    slice_shares,
     time_moved,
 )
 from simkit.learners.common.rollouts import (
@@ -77,8 +78,8 @@ LARGEST_GRADIENT: Final = 0.5
 JOBS: Final = 10.0
 """Unit of costs in jobs; the unit of other costs is their limit."""
 USUAL: Final = {
-    "job_sets": 8, "rollouts": 4, "warm_start": 3, "decay": 0.9, "largest": 2.0, "batch": 512,
-    "entropy": 0.003, "falls": True, "held_out_sets": 40, "max_decisions": 5_000,
+    "iterations": 30, "job_sets": 8, "rollouts": 4, "warm_start": 3, "decay": 0.9, "largest": 4.0,
+    "batch": 512, "entropy": 0.003, "falls": True, "held_out_sets": 40, "max_decisions": 5_000,
 }  # fmt: skip
 """Defaults for simulations, which take longer than job sets in lock-step."""
 
@@ -309,6 +310,8 @@ class EpisodicPPO(PPOTraining):
         where returns are a hundred times as large, would drown out gains at low loads.
         """
         chosen, steps, rewards = self.chosen, rollouts.grid(rollouts.step), rollouts.rewards
+        if self.source.relative:
+            rewards = slice_shares(rewards, chosen.rollouts)
         to_go = rewards_to_go(rewards, 1.0)
         in_steps = self.source.in_steps
         baseline = rollout_means(rewards, to_go, steps, chosen.rollouts, by_step=in_steps)
@@ -350,7 +353,7 @@ class EndlessPPO(PPOTraining):
     """A training that plays games without an end, and may keep their cost below a limit."""
 
     less_is_better = ReadySource.less_is_better
-    held_out_metrics = ("cost_limit", "lost_value", "lost_value_drawn", "cost", "cost_drawn")
+    held_out_metrics = ("cost_limit", *ReadySource.endless_metrics)
 
     def __init__(
         self, scenario: Scenario, source: ReadySource, arguments: PPOArguments, seed: int,
@@ -445,8 +448,8 @@ class EndlessPPO(PPOTraining):
         See `judged`; ``cost_limit``: the limit, infinite without one.
         """
         scores = judged(
-            self.source, self.unseen, self.network, lambda: self.stream("held_out"), self.device,
-            drawn_too=True,
+            self.source, self.unseen, self.network.actor, lambda: self.stream("held_out"),
+            self.device, drawn_too=True,
         )  # fmt: skip
         scores["cost_limit"] = self.limit.most
         return {name: scores[name] for name in self.held_out_metrics}

@@ -266,8 +266,9 @@ def usual_numbers(
     """
     way = _way_to_play(scenario, given, anywhere=slots is not None)
     if endless is not None and way == "ready pools in lock-step":
-        games = given.get("games", endless.get("games"))
-        return simulated if games is None or set(EPISODES).intersection(given) else endless
+        asked = given.get("games") is not None
+        usually = "games" in endless and not {"games", *EPISODES}.intersection(given)
+        return endless if asked or usually else simulated
     if way != "job sets in lock-step":
         return simulated
     layout = given.get("layout") or usual_layout(scenario, anywhere=True)

@@ -38,9 +38,12 @@ class ReadySource:
 
     greedy: ClassVar = True
     in_steps: ClassVar = True
+    relative: ClassVar = False
     criterion: ClassVar = "lost_value"
     teachers: ClassVar[Mapping[str, Rule]] = ORDERS
     less_is_better: ClassVar = ("lost_value", "lost_value_drawn")
+    endless_metrics: ClassVar = (*less_is_better, "cost", "cost_drawn")
+    """Held-out metrics of agents that play games without an end."""
     held_out_metrics: ClassVar[tuple[str, ...]] = (
         "lost_value", "cost", "jobs", "unfinished", "decisions", "return",
     )  # fmt: skip

@@ -63,8 +63,6 @@ LARGEST_GRADIENT: Final = 10.0
 """Gradients are clipped to this norm."""
 USUAL: Final = {"job_sets": 12, "rollouts": 4, "held_out_sets": 40, "max_decisions": 5_000}
 """Defaults for simulations, which take longer than job sets in lock-step."""
-ENDLESS_METRICS: Final = ("lost_value", "lost_value_drawn", "cost", "cost_drawn")
-"""Held-out metrics of agents that play games without an end."""
 
 
 class ActorCriticArguments(EndlessArguments):
@@ -195,7 +193,7 @@ class ActorCriticTraining(TorchTraining):
     """A training of an actor and its critics."""
 
     learner = "actor-critic"
-    less_is_better = ("lost_value", "lost_value_drawn")
+    less_is_better = ReadySource.less_is_better
 
     def __init__(
         self, scenario: Scenario, source: AnySource, data: Recorded | None,
@@ -238,7 +236,7 @@ class ActorCriticTraining(TorchTraining):
     @property
     def held_out_metrics(self) -> tuple[str, ...]:
         endless = isinstance(self.experience, Endless)
-        return ENDLESS_METRICS if endless else super().held_out_metrics
+        return ReadySource.endless_metrics if endless else super().held_out_metrics
 
     def parts(self) -> Mapping[str, Stateful]:
         data = {} if self.data is None else {"data": self.data}
@@ -356,7 +354,7 @@ class ActorCriticTraining(TorchTraining):
             self.source, self.unseen, self.network.actor, lambda: self.stream("held_out"),
             self.device, drawn_too=endless,
         )  # fmt: skip
-        return {name: scores[name] for name in ENDLESS_METRICS} if endless else scores
+        return {name: scores[name] for name in ReadySource.endless_metrics} if endless else scores
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         actor = self.network.actor

@@ -155,7 +155,7 @@ class DeepJSTraining(TorchTraining):
     def scorer(self) -> PairScorer:
         """The current network as a scorer."""
         weights: dict[str, Any] = {"linear": self.blank.linear} | weights_of(self._network)
-        return self.blank.with_named(weights, "training")
+        return self.blank.of_bundle(weights, "training")
 
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
@@ -243,8 +243,8 @@ class DeepJSTraining(TorchTraining):
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         scorer = self.scorer
-        weights = {name: a.astype(np.float32) for name, a in scorer.weights.items()}
-        self.write_weights(folder, weights, describe(scorer, self.source.resources), curve_end)
+        how = describe(scorer, self.source.resources)
+        self.write_weights(folder, scorer.stored, how, curve_end)
 
 
 class _WithSum(Perceptron):

@@ -350,7 +350,7 @@ class EndlessPPO(PPOTraining):
     """A training that plays games without an end, and may keep their cost below a limit."""
 
     less_is_better = ReadySource.less_is_better
-    held_out_metrics = ("cost_limit", "lost_value", "lost_value_drawn", "cost", "cost_drawn")
+    held_out_metrics = ("cost_limit", *ReadySource.endless_metrics)
 
     def __init__(
         self, scenario: Scenario, source: ReadySource, arguments: PPOArguments, seed: int,
@@ -445,8 +445,8 @@ class EndlessPPO(PPOTraining):
         See `judged`; ``cost_limit``: the limit, infinite without one.
         """
         scores = judged(
-            self.source, self.unseen, self.network, lambda: self.stream("held_out"), self.device,
-            drawn_too=True,
+            self.source, self.unseen, self.network.actor, lambda: self.stream("held_out"),
+            self.device, drawn_too=True,
         )  # fmt: skip
         scores["cost_limit"] = self.limit.most
         return {name: scores[name] for name in self.held_out_metrics}

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 
-from simkit.agent.encoder import Numbers
-from simkit.arrays import Bools, Floats, Ints
-from simkit.learners.common.distributions import masked_log_softmax, sample
-from simkit.learners.common.games import NOTHING_DONE, EndlessSource, Source, logged
+from simkit.arrays import Floats, Ints
+from simkit.learners.common.games import NOTHING_DONE, EndlessSource, Rule, Source, logged
 from simkit.learners.common.networks import Network
 from simkit.learners.common.replay import Columns, Replay, Trajectories
 from simkit.learners.common.returns import (
@@ -20,7 +17,7 @@ from simkit.learners.common.returns import (
     rewards_to_go,
     rollout_means,
 )
-from simkit.learners.common.rollouts import Rollouts, roll_out
+from simkit.learners.common.rollouts import Rollouts, play_on, roll_out
 from simkit.learners.common.training import Stateful
 
 __all__ = ["Endless", "Episodes"]
@@ -166,9 +163,7 @@ class Endless:
         """Return the parts of a checkpoint."""
         return {"memory": self.memory, "games": self.games, "usual": self.mean}
 
-    def play(
-        self, actor: Network, device: str, rule: Callable[[Any], Ints] | None = None
-    ) -> Mapping[str, float]:
+    def play(self, actor: Network, device: str, rule: Rule | None = None) -> Mapping[str, float]:
         """Take some decisions in each game and remember them; return numbers to log.
 
         Args:
@@ -180,24 +175,16 @@ class Endless:
             ``value_per_hour``: reward per step of time; ``cost``: mean cost of such a step, the
             number of waiting jobs.
         """
-        games, value, cost, hours = self.games, 0.0, 0.0, 0
-        for _ in range(self.decisions):
-            seen, allowed = games.observe(), games.mask()
-            actions = self._drawn(actor, seen, allowed, device) if rule is None else rule(games)
-            paid = games.step(actions)
-            self.memory.add({
-                "seen": seen, "allowed": allowed, "actions": actions, "rewards": paid,
-                "passed": games.passed.astype(np.float64),
-                "over": np.zeros(len(actions), np.bool_), "known": ~games.begun,
-            })  # fmt: skip
-            value, cost = value + float(paid.sum()), cost + float(games.cost.sum())
-            hours += int(games.passed.sum())
-        self.mean.take(value / max(hours, 1))
-        return {"value_per_hour": value / max(hours, 1), "cost": cost / max(hours, 1)}
-
-    def _drawn(self, actor: Network, seen: Numbers, allowed: Bools, device: str) -> Ints:
-        """Return (N,) actions drawn by their probabilities."""
-        with torch.inference_mode():
-            logits = actor(torch.from_numpy(seen).to(device))
-            log_probs = masked_log_softmax(logits, torch.from_numpy(allowed).to(device))
-            return sample(log_probs, self._generators["actions"])
+        stretch = play_on(
+            self.games, actor, self.decisions, self._generators["actions"], device, rule=rule
+        )
+        self.memory.extend({
+            "seen": stretch.seen, "allowed": stretch.allowed, "actions": stretch.actions,
+            "rewards": stretch.rewards, "passed": stretch.passed.astype(np.float64),
+            "over": np.zeros(stretch.cut.shape, np.bool_), "known": ~stretch.cut,
+        })  # fmt: skip
+        # added up in the order in which it was paid
+        value = float(np.cumsum(stretch.rewards.sum(axis=1))[-1])
+        value_per_hour = value / max(int(stretch.passed.sum()), 1)
+        self.mean.take(value_per_hour)
+        return {"value_per_hour": value_per_hour, "cost": stretch.cost}

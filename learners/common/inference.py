@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from itertools import pairwise
 from math import prod
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +16,8 @@ from simkit.errors import RunError
 from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
 
 __all__ = [
-    "LARGEST_FLOW", "PlainNetwork", "masked_log_softmax", "plain_network", "split_weights",
-    "weight_sizes",
+    "LARGEST_FLOW", "PlainNetwork", "WeightedScorer", "masked_log_softmax", "plain_network",
+    "split_weights", "weight_sizes",
 ]  # fmt: skip
 
 Array = npt.NDArray[np.floating]
@@ -136,6 +137,49 @@ def split_weights(flat: Floats, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
     ends = np.cumsum([prod(shape) for shape in shapes.values()])
     parts = zip(shapes.items(), np.split(stored, ends[:-1]), strict=True)
     return {name: part.reshape(shape) for (name, shape), part in parts}
+
+
+class WeightedScorer(ABC):
+    """A scorer of jobs or of pairs: named arrays of weights, P in all."""
+
+    @property
+    @abstractmethod
+    def weights(self) -> dict[str, Floats]:
+        """The arrays by name, as in a bundle."""
+
+    @abstractmethod
+    def with_weights(self, weights: Mapping[str, Floats]) -> Self:
+        """Return a scorer of the same shape with other weights by name."""
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the arrays by name."""
+        return {name: array.shape for name, array in self.weights.items()}
+
+    @property
+    def flat(self) -> Floats:
+        """(P,) all weights in a row."""
+        return np.concatenate([array.reshape(-1) for array in self.weights.values()])
+
+    @property
+    def stored(self) -> dict[str, npt.NDArray[np.float32]]:
+        """The arrays by name, for a bundle."""
+        return {name: array.astype(np.float32) for name, array in self.weights.items()}
+
+    def with_flat(self, flat: Floats) -> Self:
+        """Return a scorer of the same shape with (P,) other weights, as float32 holds them."""
+        return self.with_weights(split_weights(flat, self.shapes))
+
+    def of_bundle(self, weights: Mapping[str, Array], where: str) -> Self:
+        """Return a scorer of the same shape with the weights of a bundle.
+
+        Raises RunError, which begins with `where`, if they have other names or shapes.
+        """
+        try:
+            _refuse_misfits(weights, self.shapes, "scorer")
+        except RunError as error:
+            raise RunError(f"{where}: {error}; train it again") from None
+        return self.with_weights({name: weights[name].astype(np.float64) for name in self.shapes})
 
 
 class _PlainSetScorer:

@@ -19,7 +19,7 @@ from torch import Tensor
 from simkit.agent.encoder import Numbers
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.common.distributions import log_probability, masked_log_softmax, sample
-from simkit.learners.common.games import EndlessGames, Games, Source, results_of
+from simkit.learners.common.games import EndlessGames, Games, Rule, Source, results_of
 from simkit.learners.common.networks import ActorCritic, Network
 
 __all__ = [
@@ -194,23 +194,24 @@ class Stretch:
 
 @torch.no_grad()
 def play_on(
-    games: EndlessGames, network: ActorCritic, decisions: int, rng: np.random.Generator,
-    device: str = "cpu", *, greedy: int = 0,
+    games: EndlessGames, network: ActorCritic | Network, decisions: int,
+    rng: np.random.Generator, device: str = "cpu", *, greedy: int = 0, rule: Rule | None = None,
 ) -> Stretch:  # fmt: skip
     """Take some decisions in each game.
 
     Args:
         games: N.
-        network: the policy with its critic.
+        network: the policy, with or without a critic.
         decisions: T.
         rng: draws actions.
         device: device of the network.
         greedy: the first games, so many, take the likeliest action instead.
+        rule: chooses all actions instead; None: none.
     """
     rows: list[tuple[npt.NDArray[Any], ...]] = []
     for _ in range(decisions):
         seen, allowed, _, log_probs, values = _look(games, network, device)
-        actions = sample(log_probs, rng)
+        actions = sample(log_probs, rng) if rule is None else rule(games)
         actions[:greedy] = log_probs[:greedy].argmax(dim=-1).cpu().numpy()
         taken = log_probability(log_probs, torch.from_numpy(actions).to(device))
         rewards = games.step(actions)

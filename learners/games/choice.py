@@ -38,7 +38,7 @@ from simkit.learners.lockstep.job_sources import (
 from simkit.learners.lockstep.ready_pool.accounts import Cost
 from simkit.learners.lockstep.slot_games import OBSERVATIONS
 from simkit.scenario import Scenario
-from simkit.sections import BrokenRulesError, Count, Many, Section
+from simkit.sections import BrokenRulesError, Count, Many, PositiveDuration, Section
 from simkit.traces.models import RareModel
 from simkit.traces.models.deeprm import DeepRMModel, SchedQRMModel, SofiaModel
 
@@ -86,13 +86,15 @@ class GamesArguments(Section):
     `deeprm-image`, `deeprm-compact`, `sofia-shares` and `sofia-compact`."""
     actions: Literal["start", "next-head", "pick", "slots", "classes", "ready-pool"] | None = None
     """What an action means; null: `next-head`, or `ready-pool` for admission to slots."""
+    step: PositiveDuration | None = None
+    """With `actions: classes`, the run time that a class stands for; null: `scheduling.step`."""
     slots: Count | None = None
     """Waiting tasks to choose from; null: 32, or `admission.slots`."""
     reward: str | None = None
     """What is paid; null: `value` where jobs have a value, else `bounded-slowdown`."""
     jobs: Count | None = None
-    """Jobs of a slice; null: 128, or fewer of a short log or of jobs with many instances. A
-    `workload.window.jobs` of up to 128 jobs is a slice itself, and the others are windows of the
+    """Jobs of a slice; null: 256, or fewer of a short log or of jobs with many instances. A
+    `workload.window.jobs` of up to 256 jobs is a slice itself, and the others are windows of the
     whole log that are as long; a longer one is the part of the log that is used."""
     held_out: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """Share of a recorded workload, its end, that is held out."""
@@ -143,7 +145,7 @@ class EndlessArguments(GamesArguments):
         return self
 
 
-SIMULATED: Final = ("observation", "actions", "slots", "reward", "jobs", "held_out")
+SIMULATED: Final = ("observation", "actions", "step", "slots", "reward", "jobs", "held_out")
 """Arguments of simulations."""
 NUMBERED: Final = ("mask", "horizon", "memory", "backlog_shown", "last_step")
 """Arguments of numbered slots; burst classes have the first two as well."""
@@ -241,6 +243,7 @@ def _refuse_other_ways(scenario: Scenario, given: Mapping[str, Any], way: Way) -
 def _by_own_keys(problem: str) -> str:
     """Return a problem with the windows of an environment's episodes in a learner's words."""
     own = problem.replace("episode: ", "learn.arguments.jobs: ", 1)
+    own = own.replace("episode.held_out: ", "learn.arguments.held_out: ", 1)
     return own.replace("fewer jobs, another held_out, or from: all", "fewer jobs, or a larger part")
 
 
@@ -263,8 +266,9 @@ def usual_numbers(
     """
     way = _way_to_play(scenario, given, anywhere=slots is not None)
     if endless is not None and way == "ready pools in lock-step":
-        games = given.get("games", endless.get("games"))
-        return simulated if games is None or set(EPISODES).intersection(given) else endless
+        asked = given.get("games") is not None
+        usually = "games" in endless and not {"games", *EPISODES}.intersection(given)
+        return endless if asked or usually else simulated
     if way != "job sets in lock-step":
         return simulated
     layout = given.get("layout") or usual_layout(scenario, anywhere=True)
@@ -300,8 +304,9 @@ def usual_view(scenario: Scenario, chosen: GamesArguments) -> AgentView:
     own_slots = actions in ("slots", "classes", "ready-pool")
     slots = chosen.slots or (None if own_slots else scenario.admission.slots or SLOTS)
     return AgentView(
-        observation=observation, observation_arguments=arguments, actions=actions, slots=slots
-    )
+        observation=observation, observation_arguments=arguments, actions=actions, slots=slots,
+        action_arguments=None if chosen.step is None else {"step": chosen.step},
+    )  # fmt: skip
 
 
 def _lockstep(

@@ -41,6 +41,8 @@ class ReadySource:
     criterion: ClassVar = "lost_value"
     teachers: ClassVar[Mapping[str, Rule]] = ORDERS
     less_is_better: ClassVar = ("lost_value", "lost_value_drawn")
+    endless_metrics: ClassVar = (*less_is_better, "cost", "cost_drawn")
+    """Held-out metrics of agents that play games without an end."""
     held_out_metrics: ClassVar[tuple[str, ...]] = (
         "lost_value", "cost", "jobs", "unfinished", "decisions", "return",
     )  # fmt: skip

@@ -266,7 +266,7 @@ class PairAgent:
             seen.set, np.array(seen.shift), np.array(seen.scale), described.architecture.layers
         )
         return cls(
-            blank.with_named(bundle.weights, str(where)), described.resources,
+            blank.of_bundle(bundle.weights, str(where)), described.resources,
             choose=choose, compat=compat, name=agent_label(bundle.folder),
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""A chunk of jobs on some machines, as columns, and a lower bound on its makespan."""
+"""A chunk of jobs on some machines, as columns."""
 
 from __future__ import annotations
 
@@ -111,23 +111,6 @@ class Chunk:
     def total_instances(self) -> int:
         """Instances of all tasks."""
         return int(self.instances.sum())
-
-    def lower_bound(self) -> float:
-        """Return a number of ticks that no schedule's makespan can be below.
-
-        What is first seen at a tick T or later begins no sooner: so T plus the time of the longest
-        instance, and T plus the work of all of it over the cluster's capacity, of any resource,
-        are bounds, for each T.
-        """
-        if not len(self.seen):
-            return 0.0
-        total = self.capacity.sum(axis=0)
-        total[total <= 0] = 1.0  # nobody asks for what there is none of
-        work = (self.instances * self.hold)[:, None] * self.request / total
-        to_come = work[::-1].cumsum(axis=0)[::-1].max(axis=1)
-        longest = np.maximum.accumulate(self.hold[::-1])[::-1]
-        first = np.searchsorted(self.seen, self.seen)  # what is seen together counts together
-        return float((self.seen + np.ceil(np.maximum(to_come, longest)[first] - 1e-9)).max())
 
 
 def has_room(request: Floats, capacity: Floats) -> bool:

@@ -28,7 +28,8 @@ from simkit.learners.pairs.pair_kernel import (
     weighted,
 )
 
-__all__ = ["Tasks", "look_ahead", "play", "roll_out"]
+__all__ = ["Progress", "Tasks", "nothing_done", "nothing_placed", "nothing_runs", "play", "play_on",
+           "roll_out"]  # fmt: skip
 
 _GRID: Final = 2.0**20
 
@@ -226,7 +227,7 @@ def _start(
 
 
 @compiled
-def _play_on(
+def play_on(
     tasks: Tasks, weights: Weights, progress: Progress, heap: Any, now: float, until: float,
     known: int, most: int, placed: Any,
 ) -> float:  # fmt: skip
@@ -260,17 +261,13 @@ def _play_on(
 
 
 @compiled
-def _nothing_done(tasks: Tasks) -> Progress:
+def nothing_done(tasks: Tasks) -> Progress:
+    """Return the progress at the beginning."""
     return Progress(tasks.instances.copy(), tasks.capacity.copy(), np.zeros(1, np.int64))
 
 
 @compiled
-def _copy(progress: Progress) -> Progress:
-    return Progress(progress.left.copy(), progress.free.copy(), progress.starts.copy())
-
-
-@compiled
-def _nothing_runs() -> Any:
+def nothing_runs() -> Any:
     """Return an empty heap, of the types that numba infers."""
     heap = [(0.0, 0.0, 0, 0, 0, 0)]
     heap.pop()
@@ -278,7 +275,8 @@ def _nothing_runs() -> Any:
 
 
 @compiled
-def _nothing_placed() -> Any:
+def nothing_placed() -> Any:
+    """Return an empty list of placements, of the types that numba infers."""
     placed = [(0.0, 0, 0, 0)]
     placed.pop()
     return placed
@@ -287,41 +285,12 @@ def _nothing_placed() -> Any:
 @compiled
 def play(tasks: Tasks, weights: Weights, most: int) -> Any:
     """Return the makespan, and what was placed: (tick, task, machine, instances)."""
-    placed = _nothing_placed()
-    span = _play_on(
-        tasks, weights, _nothing_done(tasks), _nothing_runs(), 0.0, np.inf, len(tasks.seen), most,
+    placed = nothing_placed()
+    span = play_on(
+        tasks, weights, nothing_done(tasks), nothing_runs(), 0.0, np.inf, len(tasks.seen), most,
         placed,
     )  # fmt: skip
     return span, placed
-
-
-@compiled
-def look_ahead(tasks: Tasks, rules: Any, most: int) -> Any:
-    """Return the same by the lookahead over a tuple of rules, and how often each was chosen.
-
-    Whenever jobs are first seen, the tasks that are known are played to their end under each rule,
-    and the one with the smallest makespan decides until the next time; ties keep the present one.
-    """
-    progress, heap, placed = _nothing_done(tasks), _nothing_runs(), _nothing_placed()
-    chosen, current, span = np.zeros(len(rules), np.int64), 0, 0.0
-    known = 0
-    while known < len(tasks.seen):
-        now = tasks.seen[known]
-        known = np.searchsorted(tasks.seen, now, side="right")
-        least, best = np.inf, current
-        for turn in range(len(rules)):
-            rule = (current + turn) % len(rules)  # the present one first
-            found = _play_on(
-                tasks, rules[rule], _copy(progress), heap.copy(), now, np.inf, known, most,
-                _nothing_placed(),
-            )  # fmt: skip
-            if found < least:
-                least, best = found, rule
-        current = best
-        chosen[current] += 1
-        until = tasks.seen[known] if known < len(tasks.seen) else np.inf
-        span = _play_on(tasks, rules[current], progress, heap, now, until, known, most, placed)
-    return span, placed, chosen
 
 
 @compiled
@@ -383,7 +352,7 @@ def roll_out(tasks: Tasks, weights: Weights, rng: np.random.Generator) -> Any:
         placed: (D,) the row of the task whose instance was placed.
         span: the makespan.
     """
-    progress, heap = _nothing_done(tasks), _nothing_runs()
+    progress, heap = nothing_done(tasks), nothing_runs()
     machines, resources = progress.free.shape
     scratch = make_scratch(weights, resources)
     width, decisions = len(weights.shift), tasks.instances.sum()

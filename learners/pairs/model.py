@@ -1,13 +1,11 @@
 """A fast model of a chunk under CloudSimPy's rules: the same placements as the engine's, compiled.
 
 found = play(chunk, RULES["balance"])
-found = look_ahead(chunk, list(RULES.values()))
 trajectory = roll_out(chunk, scorer, rng)
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -19,7 +17,7 @@ from simkit.learners.common.compiled import kernel
 from simkit.learners.pairs.chunk import Chunk
 from simkit.learners.pairs.scorer import PairScorer
 
-__all__ = ["Objective", "Outcome", "Trajectory", "look_ahead", "play", "roll_out"]
+__all__ = ["Objective", "Outcome", "Trajectory", "play", "roll_out", "tasks_of"]
 
 Placed = list[tuple[float, int, int, int]]
 """(tick, row of the task, machine, instances)."""
@@ -39,8 +37,6 @@ class Outcome:
     """The tick at which the last instance's resources come free; infinity if rounding of free
     amounts keeps an instance from ever fitting."""
     placed: Placed
-    chosen: Ints | None = None
-    """(rules,) how often the lookahead chose each; None: there was none."""
 
     def cost(self, chunk: Chunk, objective: Objective) -> float:
         """Return what the schedule costs; infinity if it has no end.
@@ -101,29 +97,19 @@ def play(chunk: Chunk, scorer: PairScorer, most: int = 1) -> Outcome:
         scorer: of pairs.
         most: instances that a pair gets at a time; more are quicker, and a little worse.
     """
-    span, placed = kernel(CLOCK).play(_tasks(chunk), kernel(TERMS).weights_of(scorer), most)
+    span, placed = kernel(CLOCK).play(tasks_of(chunk), kernel(TERMS).weights_of(scorer), most)
     return Outcome(span, placed)
-
-
-def look_ahead(chunk: Chunk, rules: Sequence[PairScorer], most: int = 4) -> Outcome:
-    """Place by the rule that, whenever jobs are first seen, ends what is known soonest.
-
-    Args:
-        chunk: the tasks and machines.
-        rules: at least one; ties keep the present one, at first the first.
-        most: as for `play`.
-    """
-    weights = tuple(kernel(TERMS).weights_of(rule) for rule in rules)
-    span, placed, chosen = kernel(CLOCK).look_ahead(_tasks(chunk), weights, most)
-    return Outcome(span, placed, chosen)
 
 
 def roll_out(chunk: Chunk, scorer: PairScorer, rng: np.random.Generator) -> Trajectory:
     """Draw pairs, one instance at a time, with probabilities in proportion to exp(score)."""
-    return Trajectory(*kernel(CLOCK).roll_out(_tasks(chunk), kernel(TERMS).weights_of(scorer), rng))
+    return Trajectory(
+        *kernel(CLOCK).roll_out(tasks_of(chunk), kernel(TERMS).weights_of(scorer), rng)
+    )
 
 
-def _tasks(chunk: Chunk) -> Any:
+def tasks_of(chunk: Chunk) -> Any:
+    """Return a chunk as the compiled functions take it."""
     total = chunk.capacity.sum(axis=0)
     total = np.where(total > 0, total, 1.0)
     share = (chunk.request / total).max(axis=1, initial=0.0)

@@ -175,8 +175,7 @@ class PairProblem:
         self, weights: Floats
     ) -> tuple[Mapping[str, npt.NDArray[np.float32]], Mapping[str, Any]]:
         scorer = self.scorer(weights)
-        arrays = {name: array.astype(np.float32) for name, array in scorer.weights.items()}
-        return arrays, describe(scorer, self.source.resources)
+        return scorer.stored, describe(scorer, self.source.resources)
 
 
 WORST: Final = 10.0

@@ -12,14 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import tanh
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from simkit.arrays import Floats
-from simkit.errors import RunError
-from simkit.learners.common.inference import split_weights
+from simkit.learners.common.inference import WeightedScorer
 from simkit.policy.remaining_work import FIT_TERMS, URGENCY_TERMS
 
 __all__ = ["RULES", "TERMS", "FeatureSet", "PairScorer", "RuleName", "feature_names"]
@@ -49,7 +47,7 @@ PAPER_SCALE: Final = (64.0, 1.0, 0.23, 0.005, 108.0, 643.5)
 
 
 @dataclass(frozen=True)
-class PairScorer:
+class PairScorer(WeightedScorer):
     """The weights of a scorer of F features: a weighted sum and L tanh layers.
 
     With features x and z = (x - shift) / scale the score is linear·z + network(z).
@@ -107,29 +105,10 @@ class PairScorer:
             named |= {f"layers.{number}.weight": weight, f"layers.{number}.bias": bias}
         return named
 
-    def with_named(self, weights: Mapping[str, npt.NDArray[Any]], where: str) -> PairScorer:
-        """Return a scorer of the same shape with other weights by name.
-
-        Raises RunError if names or shapes are not those of this scorer.
-        """
-        wanted = {name: array.shape for name, array in self.weights.items()}
-        found = {name: array.shape for name, array in weights.items()}
-        if found != wanted:
-            raise RunError(f"{where}: the weights are {found}, but should be {wanted}; train again")
-        return self.with_flat(np.concatenate([weights[name].ravel() for name in wanted]))
-
-    @property
-    def flat(self) -> Floats:
-        """(W,) the weights in a row: linear, then each layer's weights and biases."""
-        return np.concatenate([array.ravel() for array in self.weights.values()])
-
-    def with_flat(self, flat: Floats) -> PairScorer:
-        """Return a scorer of the same shape with (W,) other weights, as float32 holds them."""
-        named = split_weights(flat, {name: array.shape for name, array in self.weights.items()})
-        linear, *arrays = named.values()
-        return replace(
-            self, linear=linear, layers=tuple(zip(arrays[::2], arrays[1::2], strict=True))
-        )
+    def with_weights(self, weights: Mapping[str, Floats]) -> PairScorer:
+        linear, *arrays = weights.values()
+        layers = tuple(zip(arrays[::2], arrays[1::2], strict=True))
+        return replace(self, linear=linear, layers=layers)
 
     def scores(self, features: Floats) -> Floats:
         """Return (P,) scores of (P, F) features.

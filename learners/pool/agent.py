@@ -105,6 +105,10 @@ def unknown_rules(scenario: Scenario) -> list[str]:
         "admission: slots and backlog must be left out": (
             admission.slots is None and admission.backlog is None
         ),
+        "scheduling.every and scheduling.step: must be left out": (
+            not scenario.scheduling.model_dump(exclude_none=True)
+        ),
+        "processes: must be left out": not scenario.processes,
     }
     return [text for text, holds in stands.items() if not holds]
 
@@ -191,36 +195,25 @@ class PoolAgent:
     @classmethod
     def of(cls, bundle: Bundle, described: PoolDescription) -> PoolAgent:
         """Return the agent of a bundle; raises RunError if its parts do not fit together."""
-        where, remedy = bundle.folder / DESCRIPTION, "train it again"
-        if described.observation.features != FEATURES:
+        where, shape, actions = (
+            bundle.folder / DESCRIPTION,
+            described.architecture,
+            described.actions,
+        )
+        if described.observation.features != FEATURES or shape.features != len(FEATURES):
             raise RunError(
                 f"{where}: observation.features are not those of this simkit, "
-                f"{', '.join(FEATURES)}; {remedy}"
+                f"{', '.join(FEATURES)}; train it again"
             )
-        scorer = Scorer.zero(described.architecture.units)
-        wanted = {name: array.shape for name, array in scorer.weights.items()}
-        found = {name: array.shape for name, array in bundle.weights.items()}
-        if (len(FEATURES), wanted) != (described.architecture.features, found):
-            raise RunError(f"{where}: the weights are {found}, but should be {wanted}; {remedy}")
-        weights = {name: array.astype(np.float64) for name, array in bundle.weights.items()}
-        actions = described.actions
         return cls(
-            Scorer(**weights), visible=actions.visible, backfill=actions.backfill,
-            end=actions.end, name=agent_label(bundle.folder),
+            Scorer.zero(shape.units).of_bundle(bundle.weights, str(where)),
+            visible=actions.visible, backfill=actions.backfill, end=actions.end,
+            name=agent_label(bundle.folder),
         )  # fmt: skip
 
     def differences(self, scenario: Scenario) -> list[str]:
         """Return how a scenario differs from what the agent can do, a line each."""
         problems = unknown_rules(scenario)
-        for key in ("every", "step"):
-            if getattr(scenario.scheduling, key) is not None:
-                problems.append(
-                    f"scheduling.{key} is set, but this agent picks jobs as they come; leave it out"
-                )
-        if scenario.processes:
-            problems.append(
-                "processes are set, but this agent was trained without any; leave them out"
-            )
         if scenario.cluster.maintenance:
             problems.append(
                 "cluster.maintenance is set, but this agent does not support it; leave it out"

@@ -201,4 +201,4 @@ class JobProblem:
     ) -> tuple[Mapping[str, npt.NDArray[np.float32]], Mapping[str, Any]]:
         chosen, scorer = self.chosen, self.scorer(weights)
         how = describe(scorer, visible=chosen.visible, backfill=chosen.backfill, end=chosen.end)
-        return {name: a.astype(np.float32) for name, a in scorer.weights.items()}, how
+        return scorer.stored, how

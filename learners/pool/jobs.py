@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,22 +82,6 @@ class PoolJobs:
             self.submit_s[rows], self.run_s[rows], self.processors[rows], self.requested_s[rows],
             self.user[rows], self.size,
         )  # fmt: skip
-
-    def measures(self, start_s: Floats) -> Mapping[str, float]:
-        """Return what a schedule is worth, given (J,) the starts.
-
-        ``bounded_slowdown``: mean over jobs, bounded at 10 s; ``makespan_s``: from the first
-        submission to the last end; ``area_weighted_wait_s``: each job counts by processors × run
-        time; ``longest_wait_s``.
-        """
-        wait = start_s - self.submit_s
-        area = self.processors * self.run_s
-        return {
-            "bounded_slowdown": self.bounded_slowdown(start_s),
-            "makespan_s": float((start_s + self.run_s).max() - self.submit_s[0]),
-            "area_weighted_wait_s": float((wait * area).sum() / max(area.sum(), 1e-9)),
-            "longest_wait_s": float(wait.max()),
-        }
 
     def bounded_slowdown(self, start_s: Floats) -> float:
         """Return the mean of max(1, (wait + run) / max(run, 10 s)) over jobs."""

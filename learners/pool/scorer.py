@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from simkit.arrays import Floats
-from simkit.learners.common.inference import split_weights
+from simkit.learners.common.inference import WeightedScorer
 from simkit.units import ENDLESS_S
 
 __all__ = ["FEATURES", "Scorer", "job_features", "job_score"]
@@ -94,7 +94,7 @@ def job_score(
 
 
 @dataclass(frozen=True)
-class Scorer:
+class Scorer(WeightedScorer):
     """The weights of a scorer: a weighted sum and U units; U may be 0."""
 
     linear: Floats
@@ -119,19 +119,11 @@ class Scorer:
 
     @property
     def weights(self) -> dict[str, Floats]:
-        """The arrays by name."""
         names = ("linear", "hidden", "bias", "out", "end")
         return {name: getattr(self, name) for name in names}
 
-    @property
-    def flat(self) -> Floats:
-        """(W,) all weights in a row."""
-        return np.concatenate([array.reshape(-1) for array in self.weights.values()])
-
-    def with_flat(self, flat: Floats) -> Scorer:
-        """Return a scorer of the same shape with (W,) other weights, as float32 holds them."""
-        shapes = {name: array.shape for name, array in self.weights.items()}
-        return Scorer(**split_weights(flat, shapes))
+    def with_weights(self, weights: Mapping[str, Floats]) -> Scorer:
+        return Scorer(**weights)
 
     def starting_at(self, linear: Mapping[str, float]) -> Scorer:
         """Return a scorer of the same shape with these weights of features, by name."""

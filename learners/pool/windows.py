@@ -151,10 +151,6 @@ def logs_of(scenario: Scenario, further: Sequence[FurtherLog], learner: str) -> 
     rules = {
         "cluster: must be one pool, {processors: N}, and nothing else": only_processors,
         "power: is not supported by this learner; leave it out": scenario.power is None,
-        "processes: are not supported by this learner; leave them out": not scenario.processes,
-        "scheduling: every and step must be left out": not scenario.scheduling.model_dump(
-            exclude_none=True
-        ),
     }
     problems = [text for text, holds in rules.items() if not holds] + unknown_rules(scenario)
     if problems:

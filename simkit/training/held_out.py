@@ -253,8 +253,10 @@ class Slices:
         if jobs is None:
             share = held_out if isinstance(held_out, float) else SHARE
             count, instances = len(plain.workload), int(plain.workload.instances.sum())
+            unseen = round(count * share)
+            _refuse_too_few(count, unseen, share)
             few = INSTANCES * count // max(instances, 1)
-            jobs = max(min(JOBS, few, int(count * share) // 2), 1)
+            jobs = max(min(JOBS, few, min(unseen, count - unseen) // 2), 1)
         episodes = plain.in_windows(EpisodeWindows(jobs, "all"))
         return cls(episodes.scenario, episodes, EpisodeWindows(jobs, "held_out", held_out))
 
@@ -290,6 +292,16 @@ class Slices:
     def prepare(self, one: Slice) -> Experiment:
         """Return the experiment of a slice, which has no policy; may be played next to others."""
         return deepcopy(self.episodes).prepare(one.seed, first_job=one.first_job)
+
+
+def _refuse_too_few(count: int, unseen: int, share: float) -> None:
+    """Raise ScenarioError if a log has no part to train on, or none to judge on."""
+    if not 0 < unseen < count:
+        raise ScenarioError(
+            f"episode.held_out: is {share:g}, which leaves {count - unseen:,} of the log's "
+            f"{counted(count, 'job')} to train on and {unseen:,} to judge on; give a share nearer "
+            "to a half, or take a longer log"
+        )
 
 
 def short_window(scenario: Scenario) -> int | None:
@@ -398,7 +410,8 @@ class Unseen:
         if (self.jobs or 1) > most:
             raise ScenarioError(
                 f"evaluate: the held-out {self.share:.0%} of the log are {counted(most, 'job')}, "
-                f"fewer than a window of {self.jobs or 1:,}; choose fewer with --jobs"
+                f"fewer than a window of {self.jobs or 1:,}; "
+                + ("choose fewer with --jobs" if most else "take a longer log")
             )
         slices = Slices.of(scenario, jobs=self.jobs, held_out=self.share, log=log)
         assert slices.episodes.windows is not None

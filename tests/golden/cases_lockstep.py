@@ -31,12 +31,13 @@ from simkit.learners.lockstep.ready_pool.rules import ORDERS
 from simkit.learners.lockstep.ready_pool.rules import play as play_by_rule
 from simkit.learners.lockstep.ready_pool.streams import streams_of
 from simkit.learners.pairs.chunk import chunks
-from simkit.learners.pairs.model import look_ahead, roll_out
 from simkit.learners.pairs.model import play as play_pairs
+from simkit.learners.pairs.model import roll_out
 from simkit.learners.pairs.scorer import RULES, PairScorer
 from simkit.learners.pool.jobs import PoolJobs
 from simkit.learners.pool.scorer import Scorer
 from simkit.learners.pool.simulation import Hold, Rule, simulate
+from simkit.learners.reproductions.deepjs.bounds import look_ahead
 from simkit.traces.models.deeprm import DeepRMModel, SchedQRMModel
 from simkit.traces.task_table import read_task_table
 

@@ -263,6 +263,8 @@ REFUSED: dict[str, list[tuple[Scenario | dict[str, Any], dict[str, Any], str]]] 
         ({}, {"units": [10, 20], "cost_limit": 1.0}, "units"),
         ({}, {"units": [10, 20], "games": 1}, "games"),
         ({"power": WIND}, {"units": [20]}, "units"),
+        ({}, {"rollouts": 2}, "rollouts"),
+        ({}, {"loads": [0.5]}, "loads"),
         ({}, {"cost_share": 0.5}, "cost_of"),
         ({}, {"cost_of": "free"}, "cost_share"),
         ({}, {"cost_limit": 1.0, "cost_of": "free", "cost_share": 0.5}, "cost_limit"),
@@ -316,6 +318,8 @@ REFUSED: dict[str, list[tuple[Scenario | dict[str, Any], dict[str, Any], str]]] 
         ({}, {"loads": [0.1, 0.2, 1.8]}, "job_sets"),
         ({}, {"weights": [1.0]}, "weights"),
         ({"workload": {"type": "deeprm", "rate": 0.0001}}, {}, "held_out_sets"),
+        ({}, {"cost_limit": 1.0}, "cost_limit"),  # no cost is counted
+        ({}, {"hours": 9}, "hours"),
     ],
     "rare": [
         ({}, {"teacher": "sjf"}, "teacher"),  # without a warm-up

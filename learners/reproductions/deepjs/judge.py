@@ -21,9 +21,10 @@ from simkit.learners.agent import load_agent
 from simkit.learners.deepjs import DeepJSTraining, begin
 from simkit.learners.pairs.agent import PairAgent
 from simkit.learners.pairs.chunk import Chunk, chunks
-from simkit.learners.pairs.model import look_ahead, play, roll_out
+from simkit.learners.pairs.model import play, roll_out
 from simkit.learners.pairs.scorer import RULES, PairScorer
 from simkit.learners.reproductions.common import digest_of, kept_table, weights_hash
+from simkit.learners.reproductions.deepjs.bounds import look_ahead, lower_bound
 from simkit.learners.reproductions.deepjs.study import (
     ALONE,
     JOBS,
@@ -123,7 +124,7 @@ def _contestants(place: Workplace, setting: DeepJSSetting) -> Iterator[_Contesta
     rules = list(RULES.values())
 
     def bound() -> list[list[float]]:
-        return [[chunk.lower_bound() for chunk in tests]]
+        return [[lower_bound(chunk) for chunk in tests]]
 
     def greedy(scorer: PairScorer) -> list[list[float]]:
         return [[play(chunk, scorer).makespan for chunk in tests]]

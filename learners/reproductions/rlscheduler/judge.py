@@ -16,6 +16,7 @@ from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
 from simkit.learners.common.bundle import read_bundle
 from simkit.learners.pool.agent import PoolAgent, PoolDescription
+from simkit.learners.pool.jobs import PoolJobs
 from simkit.learners.pool.scorer import Scorer
 from simkit.learners.pool.simulation import Backfill, Hold, simulate
 from simkit.learners.reproductions.common import digest_of, kept_table, weights_hash
@@ -116,15 +117,31 @@ def _easy_rows(place: Workplace, log: Log, setting: RLSchedulerSetting) -> Itera
             key = {"log": log.name, "windows": kind, "first_row": first}
             for name, rule in RULES.items():
                 starts = simulate(window, rule(window))
-                yield {**key, "candidate": name, "seed": 0, **window.measures(starts)}
+                yield {**key, "candidate": name, "seed": 0, **measures(window, starts)}
             held = holds[judge_of(log, first, everywhere=False)]
             starts = simulate(window, RULES[held.rule](window), hold=held.hold)
-            yield {**key, "candidate": "hold", "seed": 0, **window.measures(starts)}
+            yield {**key, "candidate": "hold", "seed": 0, **measures(window, starts)}
             for agent, scorer in scorers.items():
                 if agent.part == judge_of(log, first, everywhere=agent.log == "all"):
                     starts = simulate(window, scorer, visible=VISIBLE)
-                    measures = window.measures(starts)
-                    yield {**key, "candidate": agent.kind, "seed": agent.seed, **measures}
+                    found = measures(window, starts)
+                    yield {**key, "candidate": agent.kind, "seed": agent.seed, **found}
+
+
+def measures(jobs: PoolJobs, start_s: Floats) -> dict[str, float]:
+    """Return what a schedule is worth, given (J,) the starts.
+
+    ``bounded_slowdown``: mean over jobs, bounded at 10 s; ``makespan_s``: from the first submission
+    to the last end; ``area_weighted_wait_s``: each job counts by processors × run time;
+    ``longest_wait_s``.
+    """
+    wait, area = start_s - jobs.submit_s, jobs.processors * jobs.run_s
+    return {
+        "bounded_slowdown": jobs.bounded_slowdown(start_s),
+        "makespan_s": float((start_s + jobs.run_s).max() - jobs.submit_s[0]),
+        "area_weighted_wait_s": float((wait * area).sum() / max(area.sum(), 1e-9)),
+        "longest_wait_s": float(wait.max()),
+    }
 
 
 @dataclass(frozen=True)
@@ -155,9 +172,9 @@ def standings(
     """Return a rule, by default the one with the lowest mean, and everyone compared with it."""
     here = judged.filter((pl.col("log") == log) & (pl.col("windows") == windows))
     by = ["candidate", "first_row"]
-    measures = ["bounded_slowdown", "makespan_s", "area_weighted_wait_s", "longest_wait_s"]
+    names = ["bounded_slowdown", "makespan_s", "area_weighted_wait_s", "longest_wait_s"]
     table = {
-        str(name[0]): part.group_by(by, maintain_order=True).agg(pl.col(measures).mean())
+        str(name[0]): part.group_by(by, maintain_order=True).agg(pl.col(names).mean())
         for name, part in here.group_by("candidate", maintain_order=True)
     }
     best = baseline or min(RULES, key=lambda one: _mean(table[one]["bounded_slowdown"].to_numpy()))
@@ -165,7 +182,7 @@ def standings(
     block = base["first_row"].to_numpy() // JOBS
     for name, part in table.items():
         mine, rule = (t["bounded_slowdown"].to_numpy() for t in (part, base))
-        seeds = here.filter(candidate=name).group_by("seed").agg(pl.col(measures[0]).mean())
+        seeds = here.filter(candidate=name).group_by("seed").agg(pl.col(names[0]).mean())
         found.append(
             Standing(
                 name, _mean(mine), float(np.median(mine)), float(np.exp(np.log(mine).mean())),

@@ -14,8 +14,9 @@ from trace_files import real_file
 
 from simkit.arrays import Floats, stream
 from simkit.learners.pairs.chunk import Chunk, chunks
-from simkit.learners.pairs.model import Outcome, look_ahead, play, roll_out
+from simkit.learners.pairs.model import Outcome, play, roll_out
 from simkit.learners.pairs.scorer import RULES, TERMS, PairScorer
+from simkit.learners.reproductions.deepjs.bounds import look_ahead, lower_bound
 from simkit.policies.cloudsimpy import CloudSimPy
 from simkit.policy.pairs import PairTable
 from simkit.traces.task_table import read_task_table
@@ -287,7 +288,7 @@ def test_the_lookahead_has_the_best_rule_if_all_comes_together(jobs, capacity):
     assert found.makespan == min(spans)
     assert found.chosen is not None
     assert int(np.argmax(found.chosen)) == int(np.argmin(spans))
-    assert chunk.lower_bound() <= found.makespan
+    assert lower_bound(chunk) <= found.makespan
 
 
 @pytest.mark.thorough
@@ -336,7 +337,7 @@ def table() -> Workload:
 @pytest.mark.slow
 def test_published_makespans(table):
     some = list(chunks(table.take(np.arange(2000, len(table))), FIVE))  # chunks 200 to 521
-    bounds = np.array([chunk.lower_bound() for chunk in some])
+    bounds = np.array([lower_bound(chunk) for chunk in some])
     balance = np.array([play(chunk, RULES["balance"]).makespan for chunk in some])
     ahead = np.array([look_ahead(chunk, list(RULES.values())).makespan for chunk in some])
     assert (bounds <= balance).all()

@@ -232,5 +232,5 @@ def test_what_does_not_fit_is_refused(table, tmp_path):
     stated["architecture"]["layers"] = [6, 3, 1]
     path.write_text(json.dumps(stated))
     hash_bundle(folder)
-    with pytest.raises(RunError, match=r"the weights are .*, but should be"):
+    with pytest.raises(RunError, match=r"the weights are not .* but should be"):
         load_agent(folder)

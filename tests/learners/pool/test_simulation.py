@@ -16,6 +16,7 @@ from simkit.errors import ScenarioError
 from simkit.learners.pool.jobs import PoolJobs
 from simkit.learners.pool.scorer import Scorer
 from simkit.learners.pool.simulation import Backfill, Hold, Rule, simulate
+from simkit.learners.reproductions.rlscheduler.judge import measures
 from simkit.learners.reproductions.rlscheduler.study import RULES
 from simkit.policies.easy import Easy
 from simkit.policies.hold import Hold as HoldRule
@@ -117,7 +118,7 @@ def test_jobs_that_wait_for_their_release_are_refused():
 
 def test_measures():
     jobs = jobs_of((0, 10, 4, 10), (0, 20, 2, 20))
-    assert jobs.measures(np.array([0.0, 10.0])) == {
+    assert measures(jobs, np.array([0.0, 10.0])) == {
         "bounded_slowdown": 1.25,
         "makespan_s": 30.0,
         "area_weighted_wait_s": 5.0,

@@ -169,6 +169,36 @@ def test_what_cannot_be_held_out_is_told(simkit, words, text):
     assert (done.code, text in " ".join(done.err.split())) == (2, True), done.err
 
 
+TWO_JOBS = """workload: {type: swf, path: two.swf}
+cluster: {processors: 4}
+"""
+
+
+def test_a_log_that_cannot_be_divided_is_told(simkit, tmp_path):
+    rows = [f"{n} {5 * n} 0 10 1 -1 -1 1 20 -1 1 1 1 1 1 1 -1 -1" for n in (1, 2)]
+    (tmp_path / "two.swf").write_text("\n".join(rows) + "\n")
+    (tmp_path / "two.yaml").write_text(TWO_JOBS)
+    done = simkit("train", "two.yaml", "-o", "t")
+    text = "held_out: is 0.2, which leaves 2 of the log's 2 jobs to train on and 0 to judge on"
+    assert (done.code, text in " ".join(done.err.split())) == (2, True), done.err
+    done = simkit("train", "quickstart", "--set", "learn.arguments.held_out=0.9999", "-o", "t")
+    text = "which leaves 0 of the log's 1,000 jobs to train on and 1,000 to judge on"
+    assert (done.code, text in " ".join(done.err.split())) == (2, True), done.err
+    done = simkit("evaluate", "two.yaml", "-p", "fcfs", "--held-out")
+    text = "the held-out 20% of the log are 0 jobs, fewer than a window of 1; take a longer log"
+    assert (done.code, text in " ".join(done.err.split())) == (2, True), done.err
+
+
+def test_burst_classes_of_a_log_need_the_run_time_of_a_class(simkit):
+    words = [word for key, value in {**PPO, "job_sets": 1, "actions": "classes"}.items()
+             for word in ("--set", f"learn.arguments.{key}={value}")]  # fmt: skip
+    train = ("train", "quickstart", "--learner", "ppo", "--iterations", 1, "-o", "t", *words)
+    done = simkit(*train)
+    assert (done.code, "step: is missing" in done.err) == (2, True), done.err
+    done = simkit(*train, "--set", "learn.arguments.step=1h")
+    assert done.code == 0, done.err
+
+
 @pytest.mark.parametrize(("windows", "share"), [(2, False), (3, True)])
 def test_windows_that_share_jobs_are_told(simkit, windows, share):
     done = simkit(

@@ -1,0 +1,55 @@
+"""What is possible on a chunk: a lower bound on makespans, and a lookahead over rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simkit.arrays import Ints
+from simkit.learners.common.compiled import kernel
+from simkit.learners.pairs.chunk import Chunk
+from simkit.learners.pairs.model import TERMS, Outcome, tasks_of
+from simkit.learners.pairs.scorer import PairScorer
+
+__all__ = ["LookedAhead", "look_ahead", "lower_bound"]
+
+
+def lower_bound(chunk: Chunk) -> float:
+    """Return a number of ticks that no schedule's makespan can be below.
+
+    What is first seen at a tick T or later begins no sooner: so T plus the time of the longest
+    instance, and T plus the work of all of it over the cluster's capacity, of any resource, are
+    bounds, for each T.
+    """
+    if not len(chunk.seen):
+        return 0.0
+    total = chunk.capacity.sum(axis=0)
+    total[total <= 0] = 1.0  # nobody asks for what there is none of
+    work = (chunk.instances * chunk.hold)[:, None] * chunk.request / total
+    to_come = work[::-1].cumsum(axis=0)[::-1].max(axis=1)
+    longest = np.maximum.accumulate(chunk.hold[::-1])[::-1]
+    first = np.searchsorted(chunk.seen, chunk.seen)  # what is seen together counts together
+    return float((chunk.seen + np.ceil(np.maximum(to_come, longest)[first] - 1e-9)).max())
+
+
+@dataclass(frozen=True)
+class LookedAhead(Outcome):
+    """How a chunk was scheduled by the lookahead."""
+
+    chosen: Ints
+    """(rules,) how often each was chosen."""
+
+
+def look_ahead(chunk: Chunk, rules: Sequence[PairScorer], most: int = 4) -> LookedAhead:
+    """Place by the rule that, whenever jobs are first seen, ends what is known soonest.
+
+    Args:
+        chunk: the tasks and machines.
+        rules: at least one; ties keep the present one, at first the first.
+        most: as for `play`.
+    """
+    weights = tuple(kernel(TERMS).weights_of(rule) for rule in rules)
+    ahead = kernel("reproductions.deepjs.lookahead_kernel").look_ahead
+    return LookedAhead(*ahead(tasks_of(chunk), weights, most))

@@ -64,7 +64,7 @@ caches; others take all at once."""
 SMALL: Final = 0.01
 """Standard deviation of small initial weights."""
 USUAL: Final = {
-    "job_sets": 12, "rollouts": 4, "discount": 0.95, "largest": 4.0, "held_out_sets": 40,
+    "job_sets": 8, "rollouts": 4, "discount": 0.95, "largest": 4.0, "held_out_sets": 20,
     "max_decisions": 5_000,
 }  # fmt: skip
 """Defaults for simulations, which take longer than job sets in lock-step."""

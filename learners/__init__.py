@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from simkit.learners.common.returns import generalised_advantages as generalised_advantages
     from simkit.learners.common.returns import rewards_to_go as rewards_to_go
     from simkit.learners.common.returns import rollout_means as rollout_means
+    from simkit.learners.common.returns import slice_shares as slice_shares
     from simkit.learners.common.rollouts import Rollouts as Rollouts
     from simkit.learners.common.rollouts import judged as judged
     from simkit.learners.common.rollouts import minibatches as minibatches
@@ -46,7 +47,8 @@ _NAMES = {
     "reinforce_gain sample squared_error",
     "common.games": "Games Source logged results_of",
     "common.networks": "ActorCritic build seeded",
-    "common.returns": "deviation_by_group generalised_advantages rewards_to_go rollout_means",
+    "common.returns": "deviation_by_group generalised_advantages rewards_to_go rollout_means "
+    "slice_shares",
     "common.rollouts": "Rollouts judged minibatches roll_out",
     "common.torch_training": "TorchTraining",
     "games.choice": "GamesArguments games_of",

@@ -48,6 +48,7 @@ from simkit.learners.common.returns import (
     generalised_advantages,
     rewards_to_go,
     rollout_means,
+    slice_shares,
     time_moved,
 )
 from simkit.learners.common.rollouts import (
@@ -77,8 +78,8 @@ LARGEST_GRADIENT: Final = 0.5
 JOBS: Final = 10.0
 """Unit of costs in jobs; the unit of other costs is their limit."""
 USUAL: Final = {
-    "job_sets": 8, "rollouts": 4, "warm_start": 3, "decay": 0.9, "largest": 2.0, "batch": 512,
-    "entropy": 0.003, "falls": True, "held_out_sets": 40, "max_decisions": 5_000,
+    "iterations": 30, "job_sets": 8, "rollouts": 4, "warm_start": 3, "decay": 0.9, "largest": 4.0,
+    "batch": 512, "entropy": 0.003, "falls": True, "held_out_sets": 20, "max_decisions": 5_000,
 }  # fmt: skip
 """Defaults for simulations, which take longer than job sets in lock-step."""
 
@@ -309,6 +310,8 @@ class EpisodicPPO(PPOTraining):
         where returns are a hundred times as large, would drown out gains at low loads.
         """
         chosen, steps, rewards = self.chosen, rollouts.grid(rollouts.step), rollouts.rewards
+        if self.source.relative:
+            rewards = slice_shares(rewards, chosen.rollouts)
         to_go = rewards_to_go(rewards, 1.0)
         in_steps = self.source.in_steps
         baseline = rollout_means(rewards, to_go, steps, chosen.rollouts, by_step=in_steps)

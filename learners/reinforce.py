@@ -41,6 +41,7 @@ from simkit.learners.common.returns import (
     deviation_by_group,
     rewards_to_go,
     rollout_means,
+    slice_shares,
     time_moved,
 )
 from simkit.learners.common.rollouts import Batch, Rollouts, judged, minibatches, roll_out
@@ -63,7 +64,7 @@ caches; others take all at once."""
 SMALL: Final = 0.01
 """Standard deviation of small initial weights."""
 USUAL: Final = {
-    "job_sets": 12, "rollouts": 4, "discount": 0.95, "largest": 2.0, "held_out_sets": 40,
+    "job_sets": 8, "rollouts": 4, "discount": 0.95, "largest": 4.0, "held_out_sets": 20,
     "max_decisions": 5_000,
 }  # fmt: skip
 """Defaults for simulations, which take longer than job sets in lock-step."""
@@ -245,6 +246,8 @@ class ReinforceTraining(TorchTraining):
     def _credit(self, rollouts: Rollouts) -> tuple[Floats, dict[str, float]]:
         """Return (D,) advantages, and numbers to log."""
         chosen, rewards = self.chosen, rollouts.rewards  # (T, N)
+        if self.source.relative:
+            rewards = slice_shares(rewards, chosen.rollouts)
         to_go = rewards_to_go(rewards, chosen.discount)
         returns = rollouts.rows(to_go)  # (D,)
         if chosen.baseline == "value":

@@ -40,13 +40,12 @@ from simkit.agent.rewards import make_reward
 from simkit.errors import PluginError, ScenarioError, TraceError
 from simkit.experiment import Experiment
 from simkit.gym.agent_view import (
-    AgentView,
+    EnvSettings,
     Play,
     ReplicaNumbers,
     action_number,
     autoreset_mode,
     check_replicas,
-    check_settings,
     checked_options,
     loaded_scenario,
     observation_space,
@@ -158,9 +157,12 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         """
         self.render_mode = render_mode
         self.scenario = loaded_scenario(scenario)
-        check_settings(
-            slots, max_decisions, cost, render_mode, metrics, actions=actions,
-            action_arguments=action_arguments, observation_arguments=observation_arguments,
+        self._view = EnvSettings(
+            observation=observation, observation_arguments=observation_arguments, slots=slots,
+            horizon=horizon, max_length=max_length, backlog_shown=backlog_shown, memory=memory,
+            unit=unit, actions=actions, action_arguments=action_arguments,
+            max_decisions=max_decisions, cost=cost,  # type: ignore[arg-type] # any collection becomes a tuple
+            metrics=metrics, render_mode=render_mode,
         )  # fmt: skip
         windows = None if episode is None else EpisodeWindows.read(episode)
         self._episodes = Episodes(self.scenario, windows)
@@ -169,10 +171,6 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         self._max_decisions, self._cost, self._metrics = max_decisions, tuple(cost), metrics
         self._keeps_records = records or metrics == "run"
         first = Episode(self._episodes.prepare(self.scenario.seed), self._reward)
-        self._view = AgentView(
-            observation, observation_arguments, slots, horizon, max_length, backlog_shown, memory,
-            unit, actions, action_arguments,
-        )  # fmt: skip
         self._system = first.state.info
         self._play = Play(*self._view.build(self.scenario, self._system))
         self.observation_space: spaces.Space[Numbers] = observation_space(self.schema)

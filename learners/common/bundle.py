@@ -17,15 +17,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, Final, Literal, Self, get_type_hints
+from typing import Annotated, Any, Final, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import ConfigDict, Field, JsonValue, create_model
+from pydantic import ConfigDict, Field, JsonValue
 
 from simkit.agent.actions import SlotMask, Starts
 from simkit.agent.burst_classes import class_model
@@ -290,27 +290,10 @@ class ViewActions(Section):
     count: Annotated[int, Field(ge=2, le=1_000_000)]
 
 
-_TYPES = get_type_hints(AgentView, include_extras=True)
-_REQUIRED: dict[str, Any] = {field.name: (_TYPES[field.name], ...) for field in fields(AgentView)}
-ViewPart = create_model("ViewPart", __base__=Section, **_REQUIRED)
-"""The arguments of `AgentView`, with the types of its fields."""
-
-
-class ViewDescription(Section):
-    """What an agent sees and does, and where it may run."""
+class Description(Section):
+    """What agent.json says of how an agent acts; the other entries are ignored."""
 
     model_config = ConfigDict(extra="ignore")
-
-    architecture: Shape
-    observation: dict[str, Any]  # that of an `ObservationSchema`
-    actions: ViewActions
-    view: ViewPart  # type: ignore[valid-type] # made of the fields of AgentView
-    requires: dict[str, JsonValue]
-    """Dotted key of the scenario → the value that it must have, as in the training."""
-    resources: tuple[str, ...] | None
-    """Names that the cluster's resources must have, in order; null: the observation tells."""
-    choose: Choose
-    """How it chooses where a run does not say: by its probabilities, or the best action."""
 
     @classmethod
     def read(cls, stated: Mapping[str, Any]) -> Self:
@@ -318,10 +301,21 @@ class ViewDescription(Section):
         mine = {key: stated[key] for key in cls.model_fields if key in stated}
         return cls.model_validate_json(json.dumps(mine))  # as JSON, whose lists stand for tuples
 
-    @property
-    def agent_view(self) -> AgentView:
-        """What it sees and what its actions mean."""
-        return AgentView(**dict(self.view))
+
+class ViewDescription(Description):
+    """What an agent sees and does, and where it may run."""
+
+    architecture: Shape
+    observation: dict[str, Any]  # that of an `ObservationSchema`
+    actions: ViewActions
+    view: AgentView
+    """What it sees and what its actions mean."""
+    requires: dict[str, JsonValue]
+    """Dotted key of the scenario → the value that it must have, as in the training."""
+    resources: tuple[str, ...] | None
+    """Names that the cluster's resources must have, in order; null: the observation tells."""
+    choose: Choose
+    """How it chooses where a run does not say: by its probabilities, or the best action."""
 
 
 def describe_view(
@@ -343,7 +337,8 @@ def of_view(
     """Return a kind of agent: the entries that say how it acts and where it may run."""
     names = None if resources is None else list(resources)
     return {
-        "view": asdict(view), "requires": dict(requires), "resources": names, "choose": choose,
+        "view": view.model_dump(mode="json"), "requires": dict(requires), "resources": names,
+        "choose": choose,
     }  # fmt: skip
 
 
@@ -352,9 +347,9 @@ def of_slots(
 ) -> dict[str, Any]:
     """Return the kind of agents that choose among the numbered slots of a model."""
     view = AgentView(
-        observation, slots=model.slots, horizon=model.horizon, max_length=model.max_length,
-        backlog_shown=model.backlog_shown, memory=model.memory, unit=model.unit or 1.0,
-        actions="slots", action_arguments={"mask": mask},
+        observation=observation, slots=model.slots, horizon=model.horizon,
+        max_length=model.max_length, backlog_shown=model.backlog_shown, memory=model.memory,
+        unit=model.unit or 1.0, actions="slots", action_arguments={"mask": mask},
     )  # fmt: skip
     requires = {
         "scheduling.step": model.step_s, "admission.slots": model.slots,
@@ -370,8 +365,8 @@ def of_classes(observation: str, model: Slotted, starts: Starts, patience: int) 
         "resources": model.resources,
     }  # fmt: skip
     view = AgentView(
-        observation, slots=model.slots, horizon=model.horizon, backlog_shown=model.backlog_shown,
-        actions="classes", action_arguments=arguments,
+        observation=observation, slots=model.slots, horizon=model.horizon,
+        backlog_shown=model.backlog_shown, actions="classes", action_arguments=arguments,
     )  # fmt: skip
     return of_view(view, {"admission.slots": None})
 
@@ -390,7 +385,7 @@ def of_ready_pool(
     names = ("waiting", "horizon", "max_start", "longest", "worth")
     arguments = {name: getattr(pool, name) for name in names} | {"step": pool.step_s, **rules}
     view = AgentView(
-        observation, slots=pool.ready, actions="ready-pool", action_arguments=arguments
+        observation=observation, slots=pool.ready, actions="ready-pool", action_arguments=arguments
     )
     requires = {
         "scheduling.step": pool.step_s, "admission.slots": pool.ready,

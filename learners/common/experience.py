@@ -16,6 +16,7 @@ from simkit.learners.common.returns import (
     deviation_by_group,
     rewards_to_go,
     rollout_means,
+    slice_shares,
 )
 from simkit.learners.common.rollouts import Rollouts, play_on, roll_out
 from simkit.learners.common.training import Stateful
@@ -83,9 +84,12 @@ class Episodes:
 
         They are in standard deviations of their group of slices.
         """
-        to_go = rewards_to_go(rollouts.rewards, 1.0)
+        rewards = rollouts.rewards
+        if self.source.relative:
+            rewards = slice_shares(rewards, self.rollouts)
+        to_go = rewards_to_go(rewards, 1.0)
         mean = rollout_means(
-            rollouts.rewards, to_go, rollouts.grid(rollouts.step), self.rollouts,
+            rewards, to_go, rollouts.grid(rollouts.step), self.rollouts,
             by_step=self.source.in_steps,
         )  # fmt: skip
         difference = rollouts.rows(to_go - mean)

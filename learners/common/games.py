@@ -151,6 +151,10 @@ class Source(Protocol[Slices]):
         """
 
     @property
+    def relative(self) -> bool:
+        """Whether rewards count as shares of their slice's mean return; see `slice_shares`."""
+
+    @property
     def teachers(self) -> Mapping[str, Rule]:
         """Simple rules that can play its games, by name; a warm start imitates the best of them."""
 

@@ -17,7 +17,8 @@ from simkit.arrays import Bools, Floats, Ints
 
 __all__ = [
     "MovingMean", "advantages_over_time", "decision_means", "deviation_by_group",
-    "generalised_advantages", "rewards_to_go", "rollout_means", "step_means", "time_moved",
+    "generalised_advantages", "rewards_to_go", "rollout_means", "slice_shares", "step_means",
+    "time_moved",
 ]  # fmt: skip
 
 
@@ -124,6 +125,25 @@ def deviation_by_group(values: Floats, group: Ints) -> Floats:
     mean = np.bincount(group, values) / count
     deviation = np.sqrt(np.bincount(group, (values - mean[group]) ** 2) / count)
     result: Floats = np.where(deviation > 0, deviation, 1.0)[group]
+    return result
+
+
+def slice_shares(rewards: Floats, rollouts: int) -> Floats:
+    """Return rewards as shares of the magnitude of their slice's mean return.
+
+    Half the waits are as good where all wait for days as where they wait for seconds, and a slice
+    in which no decision matters much counts little; in deviations of its own it would count as much
+    as any other.
+
+    Args:
+        rewards: (T, N), 0 after an episode's end.
+        rollouts: K episodes of each slice; N is a multiple of it.
+
+    Returns:
+        (T, N), unchanged where the mean return is 0.
+    """
+    means = np.abs(rewards.sum(axis=0).reshape(-1, rollouts).mean(axis=1))
+    result: Floats = rewards / np.repeat(np.where(means > 0, means, 1.0), rollouts)
     return result
 
 

@@ -163,6 +163,7 @@ class LockstepSource:
     criterion: ClassVar = "slowdown"
     held_out_metrics: ClassVar = (*OUTCOME, "return")
     in_steps: ClassVar = True
+    relative: ClassVar = False
 
     @property
     def schema(self) -> ObservationSchema:

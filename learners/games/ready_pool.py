@@ -38,6 +38,7 @@ class ReadySource:
 
     greedy: ClassVar = True
     in_steps: ClassVar = True
+    relative: ClassVar = False
     criterion: ClassVar = "lost_value"
     teachers: ClassVar[Mapping[str, Rule]] = ORDERS
     less_is_better: ClassVar = ("lost_value", "lost_value_drawn")

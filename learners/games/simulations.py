@@ -159,6 +159,7 @@ class SimulatedSource:
 
     greedy: ClassVar = True
     in_steps: ClassVar = False
+    relative: ClassVar = True
 
     @classmethod
     def of(
@@ -247,7 +248,7 @@ class SimulatedSource:
         return self.slices.held_out(count)
 
     def group_of(self, count: int) -> Ints:
-        return np.arange(count)
+        return np.zeros(count, np.int64)
 
     def games(self, slices: Sequence[Slice], replicas: int = 1) -> SimulatedGames:
         """Return new games; with one replica, they keep their records."""

@@ -6,7 +6,6 @@ policy: {agent: deeprm-70, args: {choose: greedy}}
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -63,7 +62,7 @@ class ViewAgent(ViewPolicy):
         self._scenario = scenario or Scenario.model_validate(bundle.description["scenario"])
         entries(self._scenario, self.requires)  # so that all of them are known
         self._schema = ObservationSchema.from_json(described.observation)
-        view = described.agent_view
+        view = described.view
         if code := [name for name in (self._schema.name, view.actions or "") if ":" in name]:
             raise RunError(
                 f"{where}: {code[0]!r} is code; an agent is data, and must name an observation "
@@ -73,7 +72,7 @@ class ViewAgent(ViewPolicy):
         self._kind = view.actions or ("slots" if slotted else "start")
         usual = {"patience": PATIENCE} if self._kind == "slots" else {}
         given = usual | dict(view.action_arguments or {}) | arguments
-        self._view = replace(view, action_arguments=given)
+        self._view = view.model_copy(update={"action_arguments": given})
         shape = described.architecture
         self._order = None
         if isinstance(shape, SetScorerShape) and (

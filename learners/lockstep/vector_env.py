@@ -11,7 +11,6 @@ Spaces, observations, masks, rewards, costs, job sets and metrics are those of
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import fields
 from inspect import signature
 from typing import Any, TypeGuard
 
@@ -30,9 +29,9 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import ScenarioError, did_you_mean
 from simkit.gym.agent_view import (
     AgentView,
+    EnvSettings,
     ReplicaNumbers,
     check_replicas,
-    check_settings,
     loaded_scenario,
     observation_space,
 )
@@ -60,7 +59,7 @@ OBSERVATIONS: Mapping[str, Observe] = {
     ),
 }
 """Observations by name."""
-SHAPES = {field.name for field in fields(AgentView)} - {"observation", "observation_arguments"}
+SHAPES = set(AgentView.model_fields) - {"observation", "observation_arguments"}
 """Arguments that shape what is seen, which may have any value."""
 SINGLE: Mapping[str, Any] = {
     "observation_arguments": None, "reward_arguments": None, "episode": None, "records": False,
@@ -113,14 +112,9 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
         know; `SchedulingEnv` may know them.
         """
         check_replicas(num_envs)
-        mode, view = checked_mode(autoreset_mode), _view(observation, shape)
+        mode = checked_mode(autoreset_mode)
+        view = _settings(shape, observation=observation, max_decisions=max_decisions, cost=cost)
         chosen = loaded_scenario(scenario)
-        check_settings(
-            view.slots, max_decisions, cost, shape.get("render_mode"),
-            shape.get("metrics", "summary"), actions=view.actions,
-            action_arguments=view.action_arguments,
-            observation_arguments=view.observation_arguments,
-        )  # fmt: skip
         episode = Episode(Episodes(chosen).prepare(chosen.seed), make_reward("slowdown"))
         actions, encoder = view.build(chosen, episode.state.info)
         problems = [*_beyond(shape), *_problems(chosen, mode, encoder.schema.name, reward)]
@@ -333,8 +327,8 @@ def _only(rows: Ints, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return only
 
 
-def _view(observation: str | None, shape: Mapping[str, Any]) -> AgentView:
-    """Return the view of some arguments; raises ScenarioError for those no environment takes."""
+def _settings(shape: Mapping[str, Any], **own: Any) -> EnvSettings:
+    """Return the settings of some arguments; raises ScenarioError for those none takes."""
     known = {*SHAPES, *SINGLE, *signature(LockstepVectorEnv).parameters} - {"shape"}
     unknown = [
         f"lock-step environment: argument {name!r} is unknown{did_you_mean(name, known)}"
@@ -343,8 +337,9 @@ def _view(observation: str | None, shape: Mapping[str, Any]) -> AgentView:
     ]
     if unknown:
         raise ScenarioError(unknown)
-    shown = {*SHAPES, "observation_arguments"}.intersection(shape)
-    return AgentView(observation, **{name: shape[name] for name in shown})
+    return EnvSettings(
+        **own, **{name: value for name, value in shape.items() if name in EnvSettings.model_fields}
+    )
 
 
 def _beyond(shape: Mapping[str, Any]) -> Iterator[str]:

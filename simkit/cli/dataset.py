@@ -116,7 +116,7 @@ def record(
         "actions": actions, "observation": observation, "slots": slots,
         "max_decisions": max_decisions, "reward": reward, "cost": cost,
     }  # fmt: skip
-    what = Recording.read(_arguments(short, env or ()))
+    what = Recording(**_arguments(short, env or ()))
     loaded = load_scenario(
         scenario_source(scenario), overrides=overrides(settings, seed), single=True,
         allow_code=not no_code,

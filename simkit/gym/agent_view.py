@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count, islice
 from multiprocessing import current_process
 from operator import index
-from typing import Any, Final
+from typing import Annotated, Any, ClassVar, Final, Literal
 from weakref import finalize
 
 import numpy as np
+from pydantic import PlainValidator
 
 from simkit.agent.actions import ACTIONS, Actions, Mask, make_actions
 from simkit.agent.burst_classes import classes_of
@@ -31,11 +31,11 @@ from simkit.agent.slotted import Slotted, whole_units
 from simkit.agent.slotted_tracker import SlotActions, SlotArguments, SlottedTracker
 from simkit.errors import PolicyError, ScenarioError
 from simkit.experiment.api import scenario_source
-from simkit.gym.episodes import Episode
+from simkit.gym.episodes import Episode, Loss
 from simkit.policy import Action, SystemInfo
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import Source, load_scenario
-from simkit.sections import Count, Positive
+from simkit.sections import Count, Facts, Many
 from simkit.workload import Workload
 
 OF_QUEUE = frozenset({"queue-table", "queue-set"})
@@ -47,10 +47,19 @@ DEFAULT_SLOTS = 10
 """Waiting tasks to choose from, if neither scenario nor caller gives a number."""
 
 
-@dataclass(frozen=True)
-class AgentView:
+def _unit(value: Any) -> Any:
+    """Return one number above 0, or several; raises ValueError for anything else."""
+    several = value if isinstance(value, list | tuple) else (value,)
+    numbers = [one for one in several if isinstance(one, int | float) and one > 0]
+    if len(numbers) < len(several) or any(isinstance(one, bool) for one in several):
+        raise ValueError(f"must be a number above 0, or one for each resource, not {value!r}")
+    return value
+
+
+class AgentView(Facts):
     """The arguments of an environment that shape its observations and actions."""
 
+    noun: ClassVar = "environment"
     observation: str | None = None
     """An encoder's name, or several joined by ``+``, see `make_encoder`; None: ``deeprm-compact``
     in slotted time, else ``queue-table``, which shows any cluster."""
@@ -67,7 +76,7 @@ class AgentView:
     """Tasks behind the slots that an observation can count."""
     memory: Count = 10
     """The steps since the last arrival are counted up to this number."""
-    unit: Positive | Sequence[Positive] = 1.0
+    unit: Annotated[float | Sequence[float], PlainValidator(_unit)] = 1.0
     """Amount of a resource in a unit, one number for all resources or one for each."""
     actions: str | None = None
     """What an action does: ``slots`` in slotted time, else ``start``, ``next-head`` or ``pick``,
@@ -162,6 +171,19 @@ class AgentView:
         return make_encoder(
             name, info, tracker, with_slots(name, self.observation_arguments, slots)
         )
+
+
+class EnvSettings(AgentView):
+    """The arguments of an environment."""
+
+    max_decisions: Count | None = None
+    """Truncate an episode after this many steps; None: never."""
+    cost: Many[Loss] = ()
+    """Ends of jobs that ``info["cost"]`` counts."""
+    metrics: Literal["summary", "run"] = "summary"
+    """What ``info["metrics"]`` has at the end of an episode."""
+    render_mode: Literal["ansi"] | None = None
+    """With ``"ansi"``, `render` returns a line of text."""
 
 
 class Play:
@@ -313,42 +335,6 @@ def loaded_scenario(source: Source) -> Scenario:
     if isinstance(source, Scenario):
         return source
     return load_scenario(scenario_source(source), single=True)
-
-
-def check_settings(
-    slots: int | None,
-    max_decisions: int | None,
-    cost: Collection[str],
-    render_mode: str | None,
-    metrics: str = "summary",
-    *,
-    actions: str | None = None,
-    **arguments: Mapping[str, Any] | None,
-) -> None:
-    """Raise ScenarioError, all problems at once, for wrong settings of an environment."""
-    wrong = []
-    if slots is not None and not is_count(slots):
-        wrong.append(f"slots is {slots!r}; it must be a whole number, at least 1, or None")
-    if max_decisions is not None and not is_count(max_decisions):
-        wrong.append(
-            f"max_decisions is {max_decisions!r}; it must be a whole number, at least 1, or None"
-        )
-    listed = isinstance(cost, Collection) and not isinstance(cost, str)
-    if not listed or not all(name in ("killed", "rejected") for name in cost):
-        wrong.append(f'cost is {cost!r}; it must be a list of "killed" and "rejected", or empty')
-    if actions is not None and not isinstance(actions, str):
-        wrong.append(f"actions is {actions!r}; it must be a name, or None")
-    wrong += [
-        f"{name} is {value!r}; it must be a mapping of names to values, or None"
-        for name, value in arguments.items()
-        if value is not None and not isinstance(value, Mapping)
-    ]
-    if metrics not in ("summary", "run"):
-        wrong.append(f"metrics is {metrics!r}; it must be 'summary' or 'run'")
-    if render_mode not in (None, "ansi"):
-        wrong.append(f"render_mode is {render_mode!r}; it must be 'ansi', or None")
-    if wrong:
-        raise ScenarioError([f"environment: {text}" for text in wrong])
 
 
 def autoreset_mode(value: object) -> Any:

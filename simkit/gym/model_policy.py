@@ -31,7 +31,6 @@ from simkit.gym.agent_view import (
     AgentView,
     action_number,
     changing_wrappers,
-    check_settings,
     observation_space,
 )
 from simkit.policy import Action, State, SystemInfo
@@ -313,8 +312,11 @@ def load_model(
     PolicyError if they are no algorithm and model.
     """
     what = f"policy: model {path.name!r}"
-    view: AgentView = plugins.instantiate(what, AgentView, arguments)
-    check_settings(view.slots, None, (), None)
+    try:
+        view = AgentView(**arguments)
+    except ScenarioError as error:
+        own = [text.replace("environment", "policy.args", 1) for text in error.problems]
+        raise ScenarioError(own) from None
     load = getattr(plugins.find("", algorithm), "load", None)
     if not callable(load):
         raise PolicyError(f"{what}: {algorithm} has no load(path); name the class that saved it")

@@ -1,6 +1,6 @@
 """Records what a policy does on a scenario as the decisions of an agent with numbered actions.
 
-    what = Recording.read({"actions": "ready-pool", "reward": "value"})
+    what = Recording(actions="ready-pool", reward="value")
     done = record(load_scenario("rare.yaml"), Path("qos.parquet"), what, seeds=range(100))
 
 Every decision of the simulation goes to the policy. What it then does is looked up among the
@@ -14,38 +14,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from pydantic import PlainValidator
 
 from simkit.agent.actions import Actions
 from simkit.agent.encoder import Encoder, Numbers
 from simkit.agent.reward import Reward, WeightedRewards, earned
 from simkit.agent.rewards import make_reward
 from simkit.arrays import Bools, stream
-from simkit.errors import PolicyError, RunError, ScenarioError, did_you_mean
+from simkit.errors import PolicyError, RunError, ScenarioError
 from simkit.experiment import Experiment, blaming, prepare
-from simkit.gym.agent_view import AgentView, check_settings
+from simkit.gym.agent_view import AgentView
 from simkit.gym.dataset import DatasetFile, writing_dataset
 from simkit.gym.episodes import Episode, Episodes
 from simkit.gym.windows import EpisodeWindows
 from simkit.policy import Action, Place, Reject, Resume, State, Suspend, WakeAt
 from simkit.policy.task import Task
 from simkit.scenario import Scenario
+from simkit.sections import Count
 
-Weights = str | Mapping[str, float]
+
+def _weights(value: Any) -> Any:
+    if not isinstance(value, str | Mapping):
+        raise ValueError(f"must be a name, or a weight for each of several, not {value!r}")
+    return value
+
+
+Weights = Annotated[str | Mapping[str, float], PlainValidator(_weights)]
 """The name of a reward, or name → weight."""
 
 
-@dataclass(frozen=True)
-class Recording:
-    """What is recorded: arguments of `SchedulingEnv`, and what counts as cost."""
+class Recording(AgentView):
+    """What is recorded: what is seen, what the actions are, and what counts as reward and cost."""
 
-    view: AgentView = field(default_factory=AgentView)
-    """What is seen, and what the actions are."""
     reward: Weights | None = None
     """None: ``value`` where jobs have values, else ``bounded-slowdown``."""
     reward_arguments: Mapping[str, Any] | None = None
@@ -57,27 +63,8 @@ class Recording:
     """Arguments of the cost."""
     episode: Mapping[str, Any] | None = None
     """Each episode replays a window of the log; None: all jobs. See `EpisodeWindows`."""
-    max_decisions: int | None = None
+    max_decisions: Count | None = None
     """Truncate each episode after this many decisions; None: never."""
-
-    @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Recording:
-        """Return what a mapping of arguments says; raises ScenarioError, all problems at once."""
-        shown = [f.name for f in fields(AgentView)]
-        own = [f.name for f in fields(cls) if f.name != "view"]
-        unknown = [name for name in given if name not in (*shown, *own)]
-        wrong = [f"{name}: is no argument{did_you_mean(name, (*shown, *own))}" for name in unknown]
-        if wrong := [*wrong, *_of_wrong_kind(given)]:
-            raise ScenarioError(wrong)
-        view = AgentView(**{name: given[name] for name in shown if name in given})
-        what = cls(view, **{name: given[name] for name in own if name in given})
-        check_settings(
-            view.slots, what.max_decisions, (), None, actions=view.actions,
-            action_arguments=view.action_arguments,
-            observation_arguments=view.observation_arguments,
-            reward_arguments=what.reward_arguments, cost_arguments=what.cost_arguments,
-        )  # fmt: skip
-        return what
 
     def for_jobs(self, experiment: Experiment) -> Recording:
         """Return the same with the default reward and cost of an experiment's jobs."""
@@ -88,7 +75,7 @@ class Recording:
         if self.cost is None:
             unit = {"time_unit_s": 1.0 if step is None else float(step)}
             given |= {"cost": "wait", "cost_arguments": unit | dict(self.cost_arguments or {})}
-        return replace(self, **given)
+        return self.model_copy(update=given)
 
     def earnings(self) -> Earnings:
         """Return what counts reward and cost; raises ScenarioError or PluginError as they do."""
@@ -98,27 +85,6 @@ class Recording:
             make_reward(self.reward, self.reward_arguments),
             make_reward(self.cost, self.cost_arguments),
         )
-
-
-def _of_wrong_kind(given: Mapping[str, Any]) -> Iterator[str]:
-    """Yield which arguments are not of their kind, of those that nobody else checks."""
-    for name in ("horizon", "max_length", "backlog_shown", "memory"):
-        if given.get(name) is not None and not _is_number(given[name], int):
-            yield f"{name} is {given[name]!r}; it must be a whole number"
-    unit = given.get("unit", 1.0)
-    if not all(
-        _is_number(one, (int, float)) for one in (unit if isinstance(unit, list) else [unit])
-    ):
-        yield f"unit is {unit!r}; it must be a number, or one for each resource"
-    if not isinstance(given.get("observation", ""), str | None):
-        yield f"observation is {given['observation']!r}; it must be a name"
-    for name in ("reward", "cost"):
-        if not isinstance(given.get(name), str | Mapping | None):
-            yield f"{name} is {given[name]!r}; it must be a name, or a weight for each of several"
-
-
-def _is_number(value: object, kind: type | tuple[type, ...]) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)
@@ -162,14 +128,14 @@ def record(
     first = episodes.prepare(seeds[0])
     what = what.for_jobs(first)
     earnings, label = what.earnings(), name or scenario.policy.label
-    actions, encoder = what.view.build(scenario, Episode(first, earnings).state.info)
+    actions, encoder = what.build(scenario, Episode(first, earnings).state.info)
     facts = {
         "simkit": version("simkit-cluster"),
         "scenario": scenario.model_dump(mode="json"),
         "policies": [label],
         "seeds": list(seeds),
         "observation": encoder.schema.as_json(),
-        "actions": _described(what.view, actions.count),
+        "actions": _described(what, actions.count),
         "reward": {"reward": what.reward, "arguments": what.reward_arguments or {}},
         "cost": {"cost": what.cost, "arguments": what.cost_arguments or {}},
         "episode": what.episode,
@@ -195,9 +161,8 @@ def record(
 
 def _described(view: AgentView, count: int) -> dict[str, Any]:
     """Return the action space and all arguments that are not the defaults, as plain values."""
-    usual = AgentView()
-    names = [f.name for f in fields(AgentView)]
-    own = {n: getattr(view, n) for n in names if getattr(view, n) != getattr(usual, n)}
+    fields = AgentView.model_fields
+    own = {n: getattr(view, n) for n in fields if getattr(view, n) != fields[n].default}
     return {"count": count, "void": count - 1, "arguments": own}
 
 

@@ -236,7 +236,7 @@ def test_every_entry_is_checked_though_the_hashes_fit(tmp_path, kind):
     for place, *_ in [*sections(whole)]:
         for wrong in ("x", -1, {"x": 1}, [{}]):
             refused(place, lambda holder, key, wrong=wrong: holder.update({key: wrong}))
-        if place not in OPTIONAL and not place.startswith("requires."):
+        if place not in OPTIONAL and not place.startswith(("requires.", "view.")):
             refused(place, lambda holder, key: holder.pop(key))
         if "." in place and not place.startswith("observation"):
             refused(place, lambda holder, key: holder.update({f"{key}_": 1}))

@@ -33,7 +33,7 @@ SEEN: dict[str, Any] = {
 def recorded(folder: Path, order: str = "qos", episodes: int = 2, **changes: Any) -> str:
     """Record what a rule does, and return the file."""
     path, where = folder / f"{order}.parquet", ready_scenario(**POLICY[order])
-    record(where, path, Recording.read({**SEEN, **PAID, **changes}), range(episodes))
+    record(where, path, Recording(**{**SEEN, **PAID, **changes}), range(episodes))
     return str(path)
 
 
@@ -212,7 +212,7 @@ def test_an_agent_of_a_ready_pool_knows_a_larger_one(tmp_path):
 def imitation(where: Scenario, folder: Path, seen: dict[str, Any], **arguments: Any) -> Any:
     """Return a training that has imitated what the policy of a scenario does."""
     path = folder / "other.parquet"
-    record(where, path, Recording.read(seen), range(30))
+    record(where, path, Recording(**seen), range(30))
     made = small_training(
         "actor-critic", where=where, dataset=str(path), iterations=9, clone=8, offline=0,
         updates=60, hidden=32, batch=128, learning_rate=0.01, **arguments,

@@ -408,15 +408,15 @@ MISTAKES = [
     # a scenario that stands for many
     ({"scenario": "backfilling-sweep"}, "stands for several runs"),
     # dimensions that are none
-    ({"horizon": 0}, "horizon is 0"),
+    ({"horizon": 0}, "horizon: must be at least 1, not 0"),
     ({"unit": (1.0,)}, "one number for each of cpu, mem"),
     # no number of slots: 0 is not "as the scenario says"
-    ({"slots": 0}, "slots is 0; it must be a whole number, at least 1, or None"),
+    ({"slots": 0}, "slots: must be at least 1, not 0"),
     ({"slots": True}, "slots"),
-    ({"max_decisions": 2.5}, "max_decisions is 2.5"),
+    ({"max_decisions": 2.5}, "max_decisions: must be a whole number, not 2.5"),
     # settings of the environment itself, all at once
     ({"max_decisions": 0, "cost": ["late"], "render_mode": "human"},
-     "(?s)max_decisions is 0.*cost is.*render_mode is"),
+     "(?s)max_decisions: .*cost.0: unknown value 'late'.*render_mode: "),
 ]  # fmt: skip
 
 

@@ -177,7 +177,7 @@ def test_a_table_of_jobs_in_parquet_is_refused(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("small")
 def test_a_dataset_of_equal_rows_is_refused(tmp_path: Path) -> None:
     scenario = load_scenario("rare", overrides={"workload.jobs": 5})
-    record(scenario, tmp_path / "d.parquet", Recording.read({"actions": "ready-pool"}), [0])
+    record(scenario, tmp_path / "d.parquet", Recording(**{"actions": "ready-pool"}), [0])
     assert len(read_dataset(tmp_path / "d.parquet"))
     import pyarrow as pa
     import pyarrow.parquet as pq

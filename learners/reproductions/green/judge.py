@@ -112,9 +112,7 @@ def agent(folder: Path, name: str, *, drawn: bool) -> Candidate:
         return choose
 
     digest = digest_of([name, weights_hash(folder), drawn])
-    return Candidate(
-        name, make, digest, bool((described.agent_view.action_arguments or {})["reject"])
-    )
+    return Candidate(name, make, digest, bool((described.view.action_arguments or {})["reject"]))
 
 
 def judged(

@@ -47,7 +47,7 @@ def player_of(place: Workplace, agent: Agent) -> Player:
     bundle = read_bundle(place.work / "trainings" / agent.name / "agent")
     described = ViewDescription.read(up_to_date(bundle.description))
     network = plain_network(described.architecture, bundle.weights)
-    actions = described.agent_view.action_arguments or {}
+    actions = described.view.action_arguments or {}
     mask = bundle.description["arguments"].get("mask", "possible")
     paper = described.observation["name"] == NAMES[True]
 

@@ -12,6 +12,7 @@ from simkit.learners.common.returns import (
     deviation_by_group,
     generalised_advantages,
     rewards_to_go,
+    slice_shares,
     step_means,
     time_moved,
 )
@@ -94,3 +95,10 @@ def test_by_step_it_is_the_mean_of_sums_written_out(seed):
 def test_without_a_decision_there_is_no_mean():
     assert decision_means(np.zeros((0, 4)), 2).shape == (0, 4)
     assert step_means(np.zeros((0, 4)), np.zeros((0, 4), np.int64), 2).shape == (0, 4)
+
+
+def test_rewards_are_shares_of_their_slices_mean_return():
+    # two slices, two rollouts each: mean returns of -8 and 0
+    rewards = np.array([[-2.0, -6.0, 1.0, -2.0], [-4.0, -4.0, 1.0, 0.0]])
+    assert slice_shares(rewards, 2).tolist() == [[-0.25, -0.75, 1.0, -2.0], [-0.5, -0.5, 1.0, 0.0]]
+    assert slice_shares(1e6 * rewards, 2)[:, :2].tolist() == [[-0.25, -0.75], [-0.5, -0.5]]

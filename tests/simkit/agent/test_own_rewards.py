@@ -70,7 +70,7 @@ def file(tmp_path: Path) -> Path:
 def test_of_a_recorded_dataset(
     name: str, said: str, place: str, file: Path, tmp_path: Path
 ) -> None:
-    what = Recording.read({place: f"{file}:{name}", "actions": "ready-pool"})
+    what = Recording(**{place: f"{file}:{name}", "actions": "ready-pool"})
     with pytest.raises(PluginError, match=said):
         record(load_scenario("rare", overrides={"workload.jobs": 9}), tmp_path / "d", what, [0])
     assert [path.name for path in tmp_path.iterdir()] == ["mine.py"]

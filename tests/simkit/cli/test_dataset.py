@@ -78,7 +78,11 @@ MISTAKES = [
     # (words after `simkit dataset`, exit code, what is said)
     ("record rere -o b.parquet", 2, "rere: there is no such file"),
     ("record rare -o nowhere/b.parquet", 2, "nowhere/b.parquet: there is no folder nowhere"),
-    ("record rare -o b.parquet --env slot=3", 2, "slot: is no argument; did you mean 'slots'?"),
+    (
+        "record rare -o b.parquet --env slot=3",
+        2,
+        "environment.slot: unknown key; did you mean 'slots'?",
+    ),
     ("record rare -o b.parquet --env slots=3 --slots 4", 2, "--env slots: is given twice"),
     (
         "record rare -o b.parquet --reward value --env reward.wait=1",

@@ -27,7 +27,7 @@ SOURCE = Path("a.parquet")
 def data(request, tmp_path_factory) -> Dataset:
     """Return three episodes, vectors or images; the second is cut off."""
     path = tmp_path_factory.mktemp("recorded") / "a.parquet"
-    what = Recording.read({"observation": request.param, "max_decisions": 80})
+    what = Recording(**{"observation": request.param, "max_decisions": 80})
     scenario = load_scenario(scenario_path("deeprm"), overrides={"policy": {"order": "fcfs"}})
     record(scenario, path, what, [0, 1, 3])
     found = read_dataset(path)

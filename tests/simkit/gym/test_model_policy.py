@@ -190,8 +190,8 @@ REFUSED: list[tuple[type[SimkitError], dict[str, Any], str]] = [
     (PluginError, section("no_such_library:PPO"), "there is no module 'no_such_library'"),
     (PluginError, section("mine.py:Frist"), "did you mean 'First'"),
     # arguments that are no environment's, or wrong
-    (ScenarioError, section(slot=20), "takes no argument 'slot'; did you mean 'slots'"),
-    (ScenarioError, section(slots=0), "slots is 0; it must be a whole number, at least 1"),
+    (ScenarioError, section(slot=20), "policy.args.slot: unknown key; did you mean 'slots'"),
+    (ScenarioError, section(slots=0), "policy.args.slots: must be at least 1, not 0"),
     (ScenarioError, section(observation="queue-tabel"), "did you mean 'queue-table'"),
     (ScenarioError, section(observation="sofia-shares"), "which only slotted time has"),
     (ScenarioError, section(unit=1, observation_arguments={"slots": "x"}), "slots is 'x'"),
@@ -220,7 +220,7 @@ def test_mistakes_are_told(
 
 
 def test_slotted_arguments_of_the_wrong_kind_are_told(own: Path) -> None:
-    with pytest.raises(ScenarioError, match=r"model 'trained.zip': .*policy.args"):
+    with pytest.raises(ScenarioError, match=r"policy.args.horizon: must be a whole number"):
         simkit.simulate(DEEPRM, policy=section(horizon="20"))
 
 

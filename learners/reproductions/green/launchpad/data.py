@@ -109,6 +109,6 @@ def make(place: Workplace, data: Sequence[Data], episodes: int) -> None:
 
 
 def _record(one: _Recording, episodes: int) -> str:
-    recording = Recording.read({**_CONTENT, "action_arguments": {"max_start": one.where.max_start}})
+    recording = Recording(**{**_CONTENT, "action_arguments": {"max_start": one.where.max_start}})
     record(one.scenario, one.path, recording, seeds_of(one.rule, episodes), name=one.rule)
     return one.path.stem

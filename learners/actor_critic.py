@@ -61,7 +61,7 @@ from simkit.training import Training
 Phase = Literal["clone", "offline", "warm-up", "online"]
 LARGEST_GRADIENT: Final = 10.0
 """Gradients are clipped to this norm."""
-USUAL: Final = {"job_sets": 12, "rollouts": 4, "held_out_sets": 40, "max_decisions": 5_000}
+USUAL: Final = {"job_sets": 8, "rollouts": 4, "held_out_sets": 20, "max_decisions": 5_000}
 """Defaults for simulations, which take longer than job sets in lock-step."""
 
 

@@ -65,7 +65,7 @@ Part = Annotated[float, Field(ge=0, le=1)]
 LARGEST_GRADIENT: Final = 10.0
 """Gradients are clipped to this norm."""
 USUAL: Final = {
-    "iterations": 40, "job_sets": 12, "rollouts": 4, "held_out_sets": 40, "max_decisions": 5_000,
+    "iterations": 40, "job_sets": 8, "rollouts": 4, "held_out_sets": 20, "max_decisions": 5_000,
     "discount": 0.95, "replay": 20_000, "per_job": False, "decisions_per_update": 32,
     "learning_rate": 0.001,
 }  # fmt: skip

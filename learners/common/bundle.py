@@ -290,10 +290,20 @@ class ViewActions(Section):
     count: Annotated[int, Field(ge=2, le=1_000_000)]
 
 
-class ViewDescription(Section):
-    """What an agent sees and does, and where it may run."""
+class Description(Section):
+    """What agent.json says of how an agent acts; the other entries are ignored."""
 
     model_config = ConfigDict(extra="ignore")
+
+    @classmethod
+    def read(cls, stated: Mapping[str, Any]) -> Self:
+        """Return the description; raises pydantic's ValidationError."""
+        mine = {key: stated[key] for key in cls.model_fields if key in stated}
+        return cls.model_validate_json(json.dumps(mine))  # as JSON, whose lists stand for tuples
+
+
+class ViewDescription(Description):
+    """What an agent sees and does, and where it may run."""
 
     architecture: Shape
     observation: dict[str, Any]  # that of an `ObservationSchema`
@@ -306,12 +316,6 @@ class ViewDescription(Section):
     """Names that the cluster's resources must have, in order; null: the observation tells."""
     choose: Choose
     """How it chooses where a run does not say: by its probabilities, or the best action."""
-
-    @classmethod
-    def read(cls, stated: Mapping[str, Any]) -> Self:
-        """Return the description; raises pydantic's ValidationError."""
-        mine = {key: stated[key] for key in cls.model_fields if key in stated}
-        return cls.model_validate_json(json.dumps(mine))  # as JSON, whose lists stand for tuples
 
 
 def describe_view(

@@ -34,7 +34,7 @@ from simkit.scenario import Scenario
 
 __all__ = ["Genes", "NetworkProblem", "gains", "play", "prepare"]
 
-USUAL: Final = {"job_sets": 12, "held_out_sets": 40, "max_decisions": 5_000}
+USUAL: Final = {"job_sets": 8, "held_out_sets": 20, "max_decisions": 5_000}
 """Defaults for simulations, which take longer than job sets in lock-step."""
 
 Weights = dict[str, npt.NDArray[np.float32]]

@@ -6,18 +6,17 @@ policy: {agent: trainings/mine, compat: cloudsimpy, args: {choose: sample}}
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from simkit import plugins
 from simkit.arrays import Floats, Ints
 from simkit.errors import PluginError, PolicyError, RunError
-from simkit.learners.common.bundle import Bundle
+from simkit.learners.common.bundle import Bundle, Description
 from simkit.learners.common.compiled import kernel
 from simkit.learners.common.shapes import Width
 from simkit.learners.pairs.scorer import FeatureSet, PairScorer, feature_names
@@ -68,22 +67,14 @@ class PairActions(Section):
     type: Literal["pairs"]
 
 
-class PairDescription(Section):
+class PairDescription(Description):
     """How an agent of machine–task pairs acts."""
-
-    model_config = ConfigDict(extra="ignore")
 
     architecture: PairScorerShape
     observation: PairObservation
     actions: PairActions
     resources: tuple[str, ...]
     """Resources of the cluster it was trained on, in order."""
-
-    @classmethod
-    def read(cls, stated: Mapping[str, Any]) -> Self:
-        """Return the description; raises pydantic's ValidationError."""
-        mine = {key: stated[key] for key in cls.model_fields if key in stated}
-        return cls.model_validate_json(json.dumps(mine))
 
 
 def describe(scorer: PairScorer, resources: Sequence[str]) -> dict[str, Any]:

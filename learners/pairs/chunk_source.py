@@ -51,52 +51,37 @@ class ChunkSource:
         """
         workload = read_trace(scenario.workload, scenario.seed).workload
         cluster = scenario.cluster.build(workload)
-        keys = scenario.cluster.model_dump(exclude_defaults=True).keys()
-        stands = {
-            "cluster: must be machines, or processors, and nothing else": (
-                keys <= {"machines", "processors"}
-            ),
-            "walltime: must be ignore": scenario.walltime == "ignore",
-            "admission: slots and backlog must be left out": (
-                scenario.admission.slots is None and scenario.admission.backlog is None
-            ),
-            "scheduling: step must be left out": scenario.scheduling.step is None,
-            "power: is not known to this learner; leave it out": scenario.power is None,
-            "processes: are not known to this learner; leave them out": not scenario.processes,
-            f"cluster: its resources are {', '.join(cluster.resources)}, those of the trace "
-            f"{', '.join(workload.resources)}; name the same ones in the same order": (
-                cluster.resources == workload.resources
-            ),
-        }
-        problems = [text for text, holds in stands.items() if not holds]
-        if problems:
-            problems.append(
-                f"learn.learner: {learner} knows bags of tasks on machines that are always there; "
-                "evolution takes any scenario with scorer: network"
-            )
-        problems += [
-            f"learn.arguments.machines: an instance asks for more than any of {count} has; give "
-            "more, or name the larger machines first"
-            for count in machines
-            if cluster.resources == workload.resources
-            and has_room(workload.request, cluster.capacity)
-            and not has_room(workload.request, _repeated(cluster.capacity, count))
-        ]
-        if problems:
-            raise ScenarioError(problems)
+        capacity, counts = cluster.capacity, machines or (len(cluster.capacity),)
+        others = (
+            f"learn.learner: {learner} knows bags of tasks on machines that are always there; "
+            "evolution takes any scenario with scorer: network"
+        )
+        if problems := _misfits(scenario, cluster.resources, workload.resources):
+            raise ScenarioError([*problems, others])
+        if has_room(workload.request, capacity):
+            problems = [
+                f"learn.arguments.machines: an instance asks for more than any of {count} has; "
+                "give more, or name the larger machines first"
+                for count in counts
+                if not has_room(workload.request, _repeated(capacity, count))
+            ]
         in_row = ceil(len(workload) / jobs)
         cut = (in_row - int(in_row * held_out)) * jobs
         if not cut:
-            raise ScenarioError("workload: has no jobs to train on; give a longer trace or window")
+            problems.append("workload: has no jobs to train on; give a longer trace or window")
+        if problems:
+            raise ScenarioError(problems)
         rows = np.arange(len(workload))
-        counts = machines or (len(cluster.capacity),)
-        trained = [
-            replace(chunk, capacity=_repeated(cluster.capacity, count))
-            for chunk in chunks(workload.take(rows[:cut]), cluster.capacity, jobs, apart)
-            for count in counts
-        ]
-        unseen = chunks(workload.take(rows[cut:]), cluster.capacity, jobs)
-        return cls(tuple(trained), tuple(unseen), tuple(workload.resources))
+        try:
+            trained = [
+                replace(chunk, capacity=_repeated(capacity, count))
+                for chunk in chunks(workload.take(rows[:cut]), capacity, jobs, apart)
+                for count in counts
+            ]
+            unseen = tuple(chunks(workload.take(rows[cut:]), capacity, jobs))
+        except ScenarioError as error:
+            raise ScenarioError([*error.problems, others]) from None
+        return cls(tuple(trained), unseen, tuple(workload.resources))
 
     def draw(self, rng: np.random.Generator, count: int) -> list[int]:
         """Return the numbers of `count` different chunks to train on, or of all if there are fewer.
@@ -110,3 +95,29 @@ class ChunkSource:
 def _repeated(capacity: Floats, count: int) -> Floats:
     """Return (count, R) of (M, R): the first rows, or all of them, over and over."""
     return np.ascontiguousarray(capacity[np.arange(count) % len(capacity)])
+
+
+def _misfits(scenario: Scenario, resources: Sequence[str], asked: Sequence[str]) -> list[str]:
+    """Return what of a scenario the fast model of a chunk does not know, a line each.
+
+    Args:
+        scenario: any.
+        resources: names of the cluster's.
+        asked: names of those that the trace asks for.
+    """
+    admission, keys = scenario.admission, scenario.cluster.model_dump(exclude_defaults=True).keys()
+    stands = {
+        "cluster: must be machines, or processors, and nothing else": (
+            keys <= {"machines", "processors"}
+        ),
+        "walltime: must be ignore": scenario.walltime == "ignore",
+        "admission: slots and backlog must be left out": (
+            admission.slots is None and admission.backlog is None
+        ),
+        "scheduling: step must be left out": scenario.scheduling.step is None,
+        "power: is not known to this learner; leave it out": scenario.power is None,
+        "processes: are not known to this learner; leave them out": not scenario.processes,
+        f"cluster: its resources are {', '.join(resources)}, those of the trace "
+        f"{', '.join(asked)}; name the same ones in the same order": resources == asked,
+    }
+    return [text for text, holds in stands.items() if not holds]

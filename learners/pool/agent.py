@@ -5,17 +5,16 @@ policy: {agent: trainings/mine}
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from simkit import plugins
 from simkit.arrays import Floats
 from simkit.errors import PolicyError, RunError
-from simkit.learners.common.bundle import Bundle
+from simkit.learners.common.bundle import Bundle, Description
 from simkit.learners.common.shapes import Width
 from simkit.learners.pool.scorer import FEATURES, Scorer, job_features, job_score
 from simkit.learners.pool.simulation import Backfill, End
@@ -66,20 +65,12 @@ class JobActions(Section):
         return self
 
 
-class PoolDescription(Section):
+class PoolDescription(Description):
     """How an agent of a pool of processors acts."""
-
-    model_config = ConfigDict(extra="ignore")
 
     architecture: JobScorerShape
     observation: PoolObservation
     actions: JobActions
-
-    @classmethod
-    def read(cls, stated: Mapping[str, Any]) -> Self:
-        """Return the description; raises pydantic's ValidationError."""
-        mine = {key: stated[key] for key in cls.model_fields if key in stated}
-        return cls.model_validate_json(json.dumps(mine))
 
 
 def describe(scorer: Scorer, *, visible: int, backfill: Backfill, end: End) -> dict[str, Any]:
@@ -170,7 +161,8 @@ class PoolAgent:
     At a decision it picks one of the `visible` first tasks after another. One that fits starts.
     The first that does not is the head, and the others must then meet EASY's conditions; see
     `simkit.policies.easy`. By the other rules what it picks stays picked; see
-    `simkit.policies.rlscheduler`.
+    `simkit.policies.rlscheduler`. There it is an order; with EASY it has a loop of its own, as what
+    is free and how many wait are features, so that every start changes the scores of the others.
 
     Attributes:
         name: of the bundle.

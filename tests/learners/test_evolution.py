@@ -6,8 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from trainings import check_resume, deeprm_scenario, schedqrm_scenario, small_training
+from trainings import (
+    bags_scenario,
+    check_resume,
+    deeprm_scenario,
+    pool_scenario,
+    schedqrm_scenario,
+    small_training,
+)
 
+from simkit import plugins
+from simkit.errors import ScenarioError
 from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
 from simkit.learners.games.network_search import Genes, gains, play
 from simkit.scenario import Scenario
@@ -91,6 +100,21 @@ def test_its_agent_runs_as_in_its_greedy_games(seen, tmp_path):
 @pytest.mark.parametrize("where", [rush(), schedqrm_scenario()])
 def test_other_games_resume_as_not_interrupted(where, tmp_path):
     check_resume(lambda: small_training("evolution", where=where), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("scorer", "where"),
+    [
+        ("jobs", bags_scenario), ("jobs", deeprm_scenario), ("pairs", pool_scenario),
+        ("pairs", deeprm_scenario),
+    ],
+)  # fmt: skip
+def test_what_does_not_suit_a_scorer_is_told_what_takes_it(scorer, where):
+    begin = plugins.find("simkit.learners", "evolution")
+    with pytest.raises(ScenarioError) as caught:
+        begin(where(), {"scorer": scorer}, seed=0)
+    assert caught.value.problems[-1].startswith("learn.learner: evolution knows ")
+    assert caught.value.problems[-1].endswith("takes any scenario with scorer: network")
 
 
 def test_it_learns():

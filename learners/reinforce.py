@@ -176,7 +176,7 @@ class ReinforceTraining(TorchTraining):
         self.fixed = source.draw(self.stream("fixed_job_sets"), arguments.job_sets)
         if not arguments.fresh and not len(source.games(self.fixed).active):
             raise ScenarioError(
-                f"learn.arguments.job_sets: the workload brings so few jobs that all "
+                "learn.arguments.job_sets: the workload brings so few jobs that all "
                 f"{arguments.job_sets} of these slices are empty; raise the workload's rate or "
                 "load, or give more"
             )
@@ -207,8 +207,9 @@ class ReinforceTraining(TorchTraining):
         Of the rollouts see `logged`; ``return_best``: return of the best rollout of each slice,
         mean over slices; ``choices``: decisions that are learned from; ``entropy``: the mean over
         these, in nats; with a value network ``explained_variance``; with the natural gradient
-        ``kl`` in nats, ``backtracks``, ``products`` and ``residual`` of `NaturalStep`. If no job
-        set has a job, nothing is learned, and only `NOTHING_DONE` is returned.
+        ``kl`` in nats, ``backtracks``, ``products`` and ``residual`` of `NaturalStep`; after a warm
+        start ``imitated``, see `imitate`. If no job set has a job, nothing is learned, and only
+        `NOTHING_DONE` is returned.
         """
         chosen = self.chosen
         warm: Mapping[str, float] = {}
@@ -315,7 +316,7 @@ class ReinforceTraining(TorchTraining):
 
     def _add_gradient(self, batch: Batch, scale: float) -> float:
         """Set the gradients of minus the gain times `scale`; return the mean entropy."""
-        self.optimiser.zero_grad(set_to_none=False)
+        self.optimiser.zero_grad()
         size, total_entropy = CHUNKS.get(type(self.network.shape), len(batch)), 0.0
         for part in (batch[slice(k, k + size)] for k in range(0, len(batch), size)):
             log_probs = self._log_probs(part)
@@ -331,10 +332,8 @@ class ReinforceTraining(TorchTraining):
         chosen, entropies = self.chosen, []
         for part in minibatches(batch, chosen.batch, chosen.epochs, self.generators["sample"]):
             log_probs = self._log_probs(part)
-            taken, mean_entropy = (
-                log_probability(log_probs, part.actions),
-                entropy(log_probs).mean(),
-            )
+            mean_entropy = entropy(log_probs).mean()
+            taken = log_probability(log_probs, part.actions)
             gain = clipped_gain(taken, part.log_probability, part.advantage, chosen.clip)
             take_step(self.optimiser, -gain - chosen.entropy * mean_entropy, math.inf)
             entropies.append(float(mean_entropy.detach()))

@@ -74,6 +74,7 @@ class ImageLayer(nn.Module):
         self.weight = nn.Parameter(torch.empty(model.horizon * columns, hidden))
         self.bias = nn.Parameter(torch.zeros(hidden))
         nn.init.xavier_normal_(self.weight)
+        self._kept: tuple[tuple[int, int], Tensor] | None = None
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return (A, hidden) outputs for (A, F) row numbers from `TableLayout.rows`."""
@@ -84,7 +85,18 @@ class ImageLayer(nn.Module):
         return sums + self.bias
 
     def table(self) -> Tensor:
-        """Return (rows, hidden) sums of the weights under all rectangles."""
+        """Return (rows, hidden) sums of the weights under all rectangles.
+
+        Without gradients it is kept until the weights change: rollouts ask for it at every step.
+        """
+        if torch.is_grad_enabled():
+            return self._sums()
+        state = id(self.weight), self.weight._version
+        if self._kept is None or self._kept[0] != state:
+            self._kept = state, self._sums()
+        return self._kept[1]
+
+    def _sums(self) -> Tensor:
         model, hidden = self._model, self.weight.shape[1]
         pixels = self.weight.reshape(model.horizon, -1, hidden)  # (H, W, hidden)
         parts, column = [], 0

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 from torch.nn.functional import embedding_bag
 
 from simkit.agent.observe_slots import deeprm_image, image_schema
@@ -79,3 +82,18 @@ def test_gradients_have_gradients():
     rows = torch.tensor([[0, 2, 2], [1, 0, 3]], dtype=torch.int16)
     table = torch.randn(4, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradgradcheck(lambda t: _SumOfRows.apply(rows, t) ** 2, (table,))
+
+
+def test_without_gradients_the_tables_follow_the_weights():
+    model = Slotted()
+    layer = ImageLayer(model, 2)
+    copied = copy.deepcopy(layer)
+    for each in (layer, copied, layer):
+        with torch.inference_mode():
+            assert torch.equal(each.table(), each._sums())
+        with torch.no_grad():
+            each.weight.mul_(2.0)
+            assert torch.equal(each.table(), each._sums())
+        nn.init.normal_(each.weight)
+        with torch.inference_mode():
+            assert torch.equal(each.table(), each._sums())

@@ -29,10 +29,7 @@ import numpy as np
 import torch
 from pydantic import Field, model_validator
 
-from simkit.learners.common.actor_critic.off_policy import (
-    ActorAndCritics,
-    Transitions,
-)
+from simkit.learners.common.actor_critic.off_policy import ActorAndCritics, Transitions
 from simkit.learners.common.actor_critic.policy_losses import (
     Filter,
     imitation_loss,

@@ -35,7 +35,9 @@ from simkit.learners.lockstep.job_sources import (
     refuse_loads_without_sets,
     refuse_without_jobs,
 )
+from simkit.learners.lockstep.pool_in_steps import is_pool_in_steps
 from simkit.learners.lockstep.ready_pool.accounts import Cost
+from simkit.learners.lockstep.ready_pool.streams import is_ready_pool
 from simkit.learners.lockstep.slot_games import OBSERVATIONS
 from simkit.scenario import Scenario
 from simkit.sections import BrokenRulesError, Count, Many, PositiveDuration, Section
@@ -207,17 +209,21 @@ def games_of(
 
 
 def _way_to_play(scenario: Scenario, given: Mapping[str, Any], *, anywhere: bool) -> Way:
-    """Return the way to play with some arguments; for `anywhere` see `usual_layout`."""
+    """Return the way to play with some arguments; for `anywhere` see `usual_layout`.
+
+    What lock-step does not cover is simulated, unless an argument asks for lock-step.
+    """
     asked = [key for key in SIMULATED if given.get(key) is not None]
     if given.get("games") is not None:
         return "ready pools in lock-step"
     if isinstance(scenario.workload, DeepRMModel | SofiaModel | SchedQRMModel):
         layout = given.get("layout") or usual_layout(scenario, anywhere=anywhere)
         seen = layout == "slots" and given.get("observation") in OBSERVATIONS
-        known = asked == ["observation"] and seen
-        return "job sets in lock-step" if known or not asked else "simulations"
-    slotted = scenario.scheduling.step is not None and scenario.admission.slots is not None
-    if isinstance(scenario.workload, RareModel) and slotted and not asked:
+        known = not asked or (asked == ["observation"] and seen)
+        ours = WAYS["job sets in lock-step"]
+        covered = any(key in given for key in ours) or is_pool_in_steps(scenario, layout)
+        return "job sets in lock-step" if known and covered else "simulations"
+    if isinstance(scenario.workload, RareModel) and not asked and is_ready_pool(scenario):
         return "ready pools in lock-step"
     return "simulations"
 

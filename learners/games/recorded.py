@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import file_digest
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -14,14 +14,22 @@ from simkit.agent.encoder import ObservationSchema
 from simkit.errors import RunError, ScenarioError
 from simkit.gym.dataset import Dataset, read_dataset
 from simkit.learners.common.replay import Trajectories
-from simkit.learners.games.job_sets import LockstepSource, NumberedSlots
-from simkit.learners.games.ready_pool import ReadySource
+from simkit.learners.games.job_sets import LockstepSource
+from simkit.learners.games.ready_pool import HORIZON, ReadySource
 from simkit.learners.games.simulations import SimulatedSource
 from simkit.learners.lockstep.ready_pool.games import REWARD
 
 __all__ = ["AnySource", "Recorded"]
 
 AnySource = LockstepSource | SimulatedSource | ReadySource
+USUAL: Final[Mapping[str, Mapping[str, Any]]] = {
+    "slots": {"mask": "possible"},
+    "classes": {"starts": "ahead"},
+    "ready-pool": {
+        "max_start": HORIZON - 1, "reject": False, "suspend": 0, "advance": "no-op",
+    },
+}  # fmt: skip
+"""Actions → their arguments that a recording may leave out; others follow from the observation."""
 
 
 @dataclass(frozen=True)
@@ -99,35 +107,20 @@ def _problems(data: Dataset, source: AnySource, discount: float | None) -> Itera
 
 
 def _action_differences(stated: Mapping[str, Any], source: AnySource) -> Iterator[str]:
-    """Yield how the recorded actions differ from those of the games."""
-    there = {"actions": stated.get("actions", "start"), **(stated.get("action_arguments") or {})}
-    here, usual = _actions_of(source)
-    for name in dict.fromkeys((*here, *usual, *there)):
-        mine, theirs = (known.get(name, usual.get(name)) for known in (here, there))
+    """Yield how the recorded actions differ from those of the source's agents."""
+    view = source.describe(source.scorer(1))["view"]
+    usual = USUAL.get(view["actions"], {})
+    here = {**usual, "actions": view["actions"], **(view["action_arguments"] or {})}
+    there = {"actions": stated.get("actions", "start"), **usual}
+    there |= stated.get("action_arguments") or {}
+    for name in dict.fromkeys(("actions", *(usual or (*here, *there)))):
+        mine, theirs = here.get(name), there.get(name)
         if mine != theirs:
             option = "--actions " if name == "actions" else f"--env action_arguments.{name}="
             yield (
                 f"was recorded with {name} {theirs}, but here it is {mine}; record it with "
                 f"{option}{str(mine).lower()}"
             )
-
-
-def _actions_of(source: AnySource) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the actions of a source's agents and their arguments, and usual arguments."""
-    if isinstance(source, ReadySource):
-        own = {"max_start": source.pool.max_start, "reject": source.rules["reject"]}
-        usual = {
-            "max_start": source.pool.horizon - 1, "reject": False, "suspend": 0,
-            "advance": "no-op",
-        }  # fmt: skip
-        return {"actions": "ready-pool", **own}, usual
-    if isinstance(source, SimulatedSource):
-        view = source.view
-        return {"actions": view.actions, **(view.action_arguments or {})}, {}
-    layout = source.layout
-    if isinstance(layout, NumberedSlots):
-        return {"actions": "slots", "mask": layout.mask}, {"mask": "possible"}
-    return {"actions": "classes", "starts": layout.starts}, {"starts": "ahead"}
 
 
 def _reward_differences(reward: Mapping[str, Any], step_s: float, discount: float) -> Iterator[str]:

@@ -9,11 +9,29 @@ from simkit.scenario import Scenario
 from simkit.scenario.workload import WorkloadSource
 from simkit.traces.models.deeprm import DeepRMModel, SchedQRMModel, SofiaModel
 
-__all__ = ["RESOURCES", "longest_job", "pool_of_steps_problems", "pool_problems"]
+__all__ = [
+    "RESOURCES", "change_problems", "is_pool_in_steps", "longest_job", "pool_of_steps_problems",
+    "pool_problems",
+]  # fmt: skip
 
 RESOURCES = ("cpu", "mem")
 """Resources of the pool."""
 DrawnWorkload = DeepRMModel | SofiaModel
+
+
+def is_pool_in_steps(scenario: Scenario, layout: str) -> bool:
+    """Tell whether lock-step knows a scenario, its jobs laid out in ``slots`` or in ``classes``."""
+    problems = pool_problems if layout == "slots" else pool_of_steps_problems
+    return not any(problems(scenario, scenario.workload, ""))  # type: ignore[arg-type]
+
+
+def change_problems(scenario: Scenario) -> Iterator[str]:
+    """Yield what would change a pool during a run."""
+    for name in ("failures", "maintenance", "partitions", "containers", "trace"):
+        if getattr(scenario.cluster, name, None):
+            yield f"cluster.{name}: lock-step knows a pool that stays as it is; leave it out"
+    if scenario.processes:
+        yield "processes: lock-step runs none; leave them out"
 
 
 def pool_problems(scenario: Scenario, workload: DrawnWorkload, who: str) -> Iterator[str]:
@@ -49,6 +67,9 @@ def pool_of_steps_problems(
         yield f"scheduling.step: must be workload.step_s, {workload.step_s:g}s"
     if scenario.estimates.type not in ("actual", "requested"):
         yield f"estimates: {who} knows run times exactly; set it to actual"
+    if scenario.power is not None and scenario.power.supply.limit != "none":
+        yield "power.supply.limit: lock-step knows a pool that always has power; give none"
+    yield from change_problems(scenario)
 
 
 def longest_job(workload: DrawnWorkload, horizon: int) -> int:

@@ -8,7 +8,7 @@ on any machine; so a decision looks at one task for each request, and places the
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -332,58 +332,18 @@ def score_pairs(
     scratch.work[:] = work
     horizon = begin(scratch)
     see_moment(seen, horizon, scratch.above, weights)
-    # Many tasks ask for the same: a match that was seen before is looked up.
-    known = np.full(_MATCHES, -1)
-    matches = np.empty((_MATCHES, len(seen) + 1))
-    request_bits, free_bits = request.view(np.uint64), free.view(np.uint64)
     for pair in range(len(hold)):
-        place = _place_of(request_bits[pair], free_bits[pair])
-        match, other = matches[place], known[place]
-        if other < 0 or _differ(pair, other, request, free, capacity):
-            known[place] = pair
-            see_match(match, request[pair], free[pair], capacity[pair], scratch, weights)
-            share = request[pair, 0] / total[0]
-            for k in range(1, len(total)):
-                share = max(share, request[pair, k] / total[k])
-            match[len(seen)] = share
-        seen[3], seen[4] = match[3], match[4]
-        for k in range(8, 14):
-            seen[k] = match[k]
-        see_task(seen, hold[pair], left[pair], match[len(seen)], horizon, longest, weights)
+        see_match(seen, request[pair], free[pair], capacity[pair], scratch, weights)
+        share = request[pair, 0] / total[0]
+        for k in range(1, len(total)):
+            share = max(share, request[pair, k] / total[k])
+        see_task(seen, hold[pair], left[pair], share, horizon, longest, weights)
         scores[pair] = weighted(seen, weights.flat)
         if deep:
             table[pair] = seen
     for pair in range(len(table)):
         scores[pair] += hidden(table[pair], scratch, weights)
     return scores
-
-
-_MATCHES: Final = 512
-"""Requests on machines whose terms are remembered; a later one takes the place of an earlier."""
-
-
-@compiled
-def _place_of(request: Any, free: Any) -> int:
-    """Return a hash of the bits of (R,) amounts, from 0 to `_MATCHES` - 1."""
-    mixed = np.uint64(0)
-    for k in range(len(request)):
-        mixed = (mixed ^ request[k]) * np.uint64(0x9E3779B97F4A7C15)
-        mixed = (mixed ^ free[k]) * np.uint64(0x9E3779B97F4A7C15)
-        mixed ^= mixed >> np.uint64(32)
-    return int(mixed & np.uint64(_MATCHES - 1))
-
-
-@compiled
-def _differ(one: int, other: int, request: Floats, free: Floats, capacity: Floats) -> bool:
-    """Return whether two pairs differ in request or machine."""
-    for k in range(request.shape[1]):
-        if (
-            request[one, k] != request[other, k]
-            or free[one, k] != free[other, k]
-            or capacity[one, k] != capacity[other, k]
-        ):
-            return True
-    return False
 
 
 class CompiledScores:

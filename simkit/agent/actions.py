@@ -121,8 +121,9 @@ class Tracker(Protocol):
 class TrackerActions(Actions):
     """Action m places task m of a tracker, as early as it fits."""
 
-    def __init__(self, tracker: Tracker, count: int) -> None:
-        self._follows, self.count = tracker, count
+    def __init__(self, tracker: Tracker, count: int, means: str) -> None:
+        """Take a tracker and the number of actions; `means` says in words what they mean."""
+        self._follows, self.count, self._means = tracker, count, means
 
     def reset(self, info: SystemInfo) -> None:
         self._follows.reset(info)
@@ -142,10 +143,10 @@ class TrackerActions(Actions):
         alike = (m for m in places if places_alike(self.placed(m), action, state.now))
         return next(alike, None)
 
-    def check(self, number: int, means: str) -> None:
-        """Raise PolicyError for a number that is not an action; `means` says what they mean."""
+    def check(self, number: int) -> None:
+        """Raise PolicyError for a number that is not an action."""
         if not 0 <= number < self.count:
-            raise PolicyError(f"action {number} is not one of 0 … {self.count - 1}: {means}")
+            raise PolicyError(f"action {number} is not one of 0 … {self.count - 1}: {self._means}")
 
 
 NOISE = 1e-6  # of a step: rounding errors of a quotient

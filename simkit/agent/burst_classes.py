@@ -304,7 +304,8 @@ class ClassActions(TrackerActions):
     def __init__(
         self, tracker: ClassTracker, starts: Starts = "ahead", *, keep: bool = True
     ) -> None:
-        super().__init__(tracker, tracker.model.actions)
+        count = tracker.model.actions
+        super().__init__(tracker, count, f"one for each class, and {count - 1} to let time go on")
         self._tracker, self._starts, self._keep = tracker, starts, keep
         self._planned = False  # by the last action
 
@@ -315,7 +316,7 @@ class ClassActions(TrackerActions):
         return len(self._tracker.planned) < PLANNED and bool(self.mask(state)[:-1].any())
 
     def action_of(self, state: State, number: int) -> Place | None:
-        self.check(number, f"one for each class, and {self.count - 1} to let time go on")
+        self.check(number)
         place = self.placed(number)
         later = place is not None and place.start is not None
         self._planned = later and not (self._keep and not self._tracker.overdue)

@@ -438,7 +438,11 @@ class ReadyActions(TrackerActions):
         self._advance, self._acted = advance, False
         self._ready = ready = tracker.pool.ready
         self._placing = ready + (ready if reject else 0)  # and rejecting
-        super().__init__(tracker, self._placing + suspend + 1)
+        void = self._placing + suspend
+        super().__init__(
+            tracker, void + 1, f"{ready} to place a job, {self._placing - ready} to reject one, "
+            f"{suspend} to suspend one, and {void} to do nothing",
+        )  # fmt: skip
 
     def begin(self, state: State) -> Iterable[Action]:
         self._acted = False
@@ -460,10 +464,7 @@ class ReadyActions(TrackerActions):
         return bool(self.mask(state)[:-1].any())
 
     def action_of(self, state: State, number: int) -> Action | None:
-        self.check(
-            number, f"{self._ready} to place a job, {self._placing - self._ready} to reject one, "
-            f"{self._suspend} to suspend one, and {self.count - 1} to do nothing",
-        )  # fmt: skip
+        self.check(number)
         meant: Action | None = None
         if number < self._ready:
             meant = self.placed(number)

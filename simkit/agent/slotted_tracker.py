@@ -12,7 +12,7 @@ An update costs little while the simulation goes as planned.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from typing import ClassVar
 
@@ -366,8 +366,11 @@ class SlotActions(TrackerActions):
     """
 
     def __init__(self, tracker: SlottedTracker, chosen: SlotArguments | None = None) -> None:
-        super().__init__(tracker, tracker.model.slots + 1)
-        self._tracker, self._chosen = tracker, chosen or SlotArguments()
+        void = tracker.model.slots
+        means = f"one for each slot, and {void} to let time go on"
+        super().__init__(tracker, void + 1, means)
+        chosen = chosen or SlotArguments()
+        self._tracker, self._masked, self._patience = tracker, chosen.mask, chosen.patience
         self._placed, self._idle_since = False, inf
 
     def reset(self, info: SystemInfo) -> None:
@@ -376,34 +379,36 @@ class SlotActions(TrackerActions):
 
     def begin(self, state: State) -> Iterable[Action]:
         self._placed = False
-        if self._chosen.patience is not None:
+        if self._patience is not None:
             self._tracker.refuse_too_long("an agent of slots", "train one with a longer horizon")
         return ()
 
     def action_of(self, state: State, number: int) -> Place | None:
-        void = self.count - 1
-        self.check(number, f"one for each slot, and {void} to let time go on")
-        place = self.placed(number)
-        self._placed = self._placed or place is not None
+        self.check(number)
+        place = None if number == self.count - 1 else self._tracker.place(number)
+        if place is not None:
+            self._placed = True
         return place
 
     def end(self, state: State) -> Iterable[Action]:
-        if self._chosen.patience is None:
-            return
+        return () if self._patience is None else self._forced(state, self._patience)
+
+    def _forced(self, state: State, patience: int) -> Iterator[Place]:
+        """Yield a placement if none has been made for too long."""
         starts = [(self._tracker.earliest(slot), slot) for slot in range(self.count - 1)]
         fitting = [(start, slot) for start, slot in starts if start >= 0]
         if self._placed or not fitting:
             self._idle_since = inf
             return
         self._idle_since = min(self._idle_since, state.now)
-        if state.now - self._idle_since >= self._chosen.patience * self._tracker.model.step_s:
+        if state.now - self._idle_since >= patience * self._tracker.model.step_s:
             self._idle_since = inf
             if (place := self._tracker.place(min(fitting)[1])) is not None:
                 yield place
 
     def mask(self, state: State) -> Mask:
         """Return (M + 1,), fresh: 1 for slots that may be chosen, and for the void action."""
-        masked = self._chosen.mask
+        masked = self._masked
         if masked == "none":
             return np.ones(self.count, np.int8)
         if masked == "now":

@@ -477,7 +477,7 @@ def training_progress(*, enabled: bool) -> Iterator[Callable[[Training, Row], No
         if held_out:
             name = HELD_OUT + training.criterion
             name = name if name in held_out else next(iter(held_out))
-            last["held out"] = f", {name.replace('_', ' ')} {held_out[name]:,.4g}"
+            last["held out"] = f", held out {held_out[name]:,.4g}"  # the bar has to fit as well
         bar.update(
             row_of_bar,
             total=training.iterations,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count, islice
 from multiprocessing import current_process
 from operator import index
@@ -32,7 +32,7 @@ from simkit.agent.slotted_tracker import SlotActions, SlotArguments, SlottedTrac
 from simkit.errors import PolicyError, ScenarioError
 from simkit.experiment.api import scenario_source
 from simkit.gym.episodes import Episode, Loss
-from simkit.policy import Action, SystemInfo
+from simkit.policy import SystemInfo
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import Source, load_scenario
 from simkit.sections import Count, Facts, Many
@@ -227,7 +227,8 @@ class Play:
         if meant is None:
             goes_on = actions.goes_on(state)
         else:
-            self._carry_out((meant,))
+            episode.apply(meant)
+            actions.update(state)
             goes_on = not actions.asks(state)
         if goes_on:
             self.asked = self.asked and self._go_on()
@@ -247,19 +248,18 @@ class Play:
         episode, actions = self.episode, self.actions
         state = episode.state
         while True:
-            self._carry_out(actions.end(state))
+            for action in actions.end(state):
+                episode.apply(action)
+                actions.update(state)
             on = episode.advance()
             actions.update(state)
             if not on:
                 return False
-            self._carry_out(actions.begin(state))
+            for action in actions.begin(state):
+                episode.apply(action)
+                actions.update(state)
             if actions.asks(state):
                 return True
-
-    def _carry_out(self, several: Iterable[Action]) -> None:
-        for action in several:
-            self.episode.apply(action)
-            self.actions.update(self.episode.state)
 
 
 def with_slots(observation: str, arguments: Mapping[str, Any] | None, slots: int) -> dict[str, Any]:

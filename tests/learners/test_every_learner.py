@@ -294,8 +294,8 @@ REFUSED: dict[str, list[tuple[Scenario | dict[str, Any], dict[str, Any], str]]] 
         ({}, {"explore": 2}, "explore"),
         ({}, {"horizon": 8}, "workload"),  # jobs take up to 10 steps
         ({}, {"job_sets": 2, "loads": [0.2, 0.9, 2.0]}, "job_sets"),
-        ({"estimates": "user-mean"}, {}, "estimates"),
-        ({"scheduling": {}}, {}, "scheduling"),
+        ({"estimates": "user-mean"}, {"loads": [0.5]}, "estimates"),
+        ({"scheduling": {}}, {"loads": [0.5]}, "scheduling"),
         ({}, {"objective": "completion"}, "objective"),
         ({}, {"jobs": 20, "loads": [0.5]}, "loads"),
     ],

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
-from small_scenarios import CLASSES, DEEPRM, READY, SOFIA
+from small_scenarios import CLASSES, DEEPRM, READY, SOFIA, WIND
 from trainings import weights
 
 from simkit import plugins, simulate
 from simkit.arrays import stream
 from simkit.errors import ScenarioError
 from simkit.learners.common.games import Games
+from simkit.learners.games.choice import GamesArguments, games_of
 from simkit.learners.games.ready_pool import ReadySource
 from simkit.learners.games.simulations import SimulatedGames, SimulatedSource, Slice
 from simkit.learners.lockstep.job_sets import JobSets
@@ -156,6 +157,26 @@ def test_its_agent_runs_as_in_its_games(learner: str, kind: str, tmp_path: Path)
     stated = {**KINDS[kind].trained, **KINDS[kind].first, "seed": 3, "policy": policy}
     found = starts(simulate(stated))
     assert found == pytest.approx(starts_in_games(made))
+
+
+@pytest.mark.parametrize(
+    ("stated", "changes"),
+    [
+        (DEEPRM, {"cluster": {"machines": [{"count": 2, "cpu": 10, "mem": 10}]}}),
+        (DEEPRM, {"scheduling": {}, "admission": {}}),
+        (DEEPRM, {"estimates": "user-mean"}),
+        (READY, {"power": WIND | {"battery": {"capacity_kwh": 20}}}),
+        (READY, {"estimates": "requested"}),
+    ],
+)
+def test_what_lock_step_does_not_cover_is_simulated(stated: Any, changes: Any) -> None:
+    chosen = GamesArguments()
+    usual = games_of(Scenario.model_validate(stated), chosen, "ppo", 2)
+    assert not isinstance(usual, SimulatedSource)
+    source = games_of(Scenario.model_validate(stated | changes), chosen, "ppo", 2)
+    assert isinstance(source, SimulatedSource)
+    games = source.games(source.draw(np.random.default_rng(0), 1))
+    assert games.step(games.mask().argmax(axis=1)).shape == (1,)
 
 
 BUNDLED = (

@@ -20,6 +20,7 @@ from simkit.errors import ScenarioError
 from simkit.experiment import Experiment
 from simkit.gym.episodes import Episodes
 from simkit.learners.lockstep import NEVER
+from simkit.learners.lockstep.pool_in_steps import change_problems
 from simkit.learners.lockstep.ready_pool.energy import (
     SIGNALS,
     PoolEnergy,
@@ -32,7 +33,7 @@ from simkit.scenario import Scenario
 from simkit.units import TIME_GRID
 from simkit.workload import Workload
 
-__all__ = ["JobStreams", "StreamSource", "streams_of"]
+__all__ = ["JobStreams", "StreamSource", "is_ready_pool", "streams_of"]
 
 _OF_ENERGY = frozenset({"energy-cost", "carbon"})
 """Parts that need to know the site."""
@@ -208,20 +209,27 @@ def _problems(experiment: Experiment, step_s: float) -> Iterable[str]:
         yield "power.forecast: lock-step knows a perfect one; give {type: perfect, …}"
 
 
+def is_ready_pool(scenario: Scenario) -> bool:
+    """Tell whether lock-step knows a scenario, as far as it says so without its jobs."""
+    power = scenario.power
+    if power is not None and (
+        power.battery is not None or power.forecast is None or power.forecast.type != "perfect"
+    ):
+        return False
+    known = scenario.scheduling.step is not None and scenario.estimates.type == "actual"
+    return known and not any(_problems_of_rules(scenario))
+
+
 def _problems_of_rules(scenario: Scenario) -> Iterable[str]:
     """Yield the scenario's rules that lock-step does not follow."""
-    admission, cluster = scenario.admission, scenario.cluster
+    admission = scenario.admission
     if admission.slots is None:
         yield "admission.slots: a ready pool has a size; give it, such as 5"
     if admission.order != "fifo":
         yield f"admission.order: lock-step lets jobs in by fifo, not by {admission.order}"
     if admission.refill != "at_once":
         yield "admission.refill: lock-step fills places at_once"
-    for name in ("failures", "maintenance", "partitions", "containers", "trace"):
-        if getattr(cluster, name, None):
-            yield f"cluster.{name}: lock-step knows a pool that stays as it is; leave it out"
-    if scenario.processes:
-        yield "processes: lock-step runs none; leave them out"
+    yield from change_problems(scenario)
 
 
 def _jobs(

@@ -78,7 +78,7 @@ LARGEST_GRADIENT: Final = 0.5
 JOBS: Final = 10.0
 """Unit of costs in jobs; the unit of other costs is their limit."""
 USUAL: Final = {
-    "iterations": 30, "job_sets": 8, "rollouts": 4, "warm_start": 3, "decay": 0.9, "largest": 4.0,
+    "iterations": 20, "job_sets": 8, "rollouts": 4, "warm_start": 3, "decay": 0.9, "largest": 4.0,
     "batch": 512, "entropy": 0.003, "falls": True, "held_out_sets": 20, "max_decisions": 5_000,
 }  # fmt: skip
 """Defaults for simulations, which take longer than job sets in lock-step."""

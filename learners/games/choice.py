@@ -46,7 +46,7 @@ from simkit.traces.models.deeprm import DeepRMModel, SchedQRMModel, SofiaModel
 
 __all__ = ["EndlessArguments", "GamesArguments", "games_of", "usual_numbers", "usual_view"]
 
-SLOTS: Final = 32
+SLOTS: Final = 64
 """Usual number of waiting tasks to choose from."""
 HOURS: Final = 24
 """Most steps of a forecast that are shown."""
@@ -91,7 +91,7 @@ class GamesArguments(Section):
     step: PositiveDuration | None = None
     """With `actions: classes`, the run time that a class stands for; null: `scheduling.step`."""
     slots: Count | None = None
-    """Waiting tasks to choose from; null: 32, or `admission.slots`."""
+    """Waiting tasks to choose from; null: 64, or `admission.slots`."""
     reward: str | None = None
     """What is paid; null: `value` where jobs have a value, else `bounded-slowdown`."""
     jobs: Count | None = None

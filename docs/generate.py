@@ -40,7 +40,7 @@ PARTS: dict[str, Callable[[], str]] = {
 }
 """Name of a part → the function that makes its Markdown."""
 
-_PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
+_PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 
 
 def fresh(text: str) -> str:

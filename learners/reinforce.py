@@ -101,7 +101,7 @@ class ReinforceArguments(GamesArguments):
     """Decisions that are learned from: those that left a choice, all, or the first of each time
     step, as in Sofia's program."""
     normalise: bool = True
-    """Count advantages in deviations of their load, or in simulations of their slice."""
+    """Count advantages in deviations of their load."""
     largest: Positive | None = None
     """Advantages beyond this many standard deviations count as that many; null: as they are."""
     # update
@@ -264,7 +264,7 @@ class ReinforceTraining(TorchTraining):
     def _batch(self, rollouts: Rollouts, advantage: Floats) -> Batch:
         """Return the decisions to learn from; advantages may be divided by their deviation.
 
-        This is done for each load or slice separately, lest the highest drowns out the others.
+        This is done for each load separately, lest the highest drowns out the others.
         """
         chosen, rows = self.chosen, self._learned(rollouts)
         scaled = advantage[rows]
@@ -284,7 +284,7 @@ class ReinforceTraining(TorchTraining):
         return slice(None)
 
     def _load(self, episode: Ints) -> Ints:
-        """Return (D,) number of the load, or the slice, of each decision's episode."""
+        """Return (D,) number of the load of each decision's episode."""
         chosen = self.chosen
         return self.source.group_of(chosen.job_sets)[episode // chosen.rollouts]
 

@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from simkit.agent.actions import SlotMask, Starts
 from simkit.agent.burst_classes import PATIENCE
-from simkit.errors import ScenarioError
+from simkit.errors import PluginError, ScenarioError
 from simkit.gym.agent_view import AgentView
 from simkit.learners.common.arguments import Extent, Positive
 from simkit.learners.games.job_sets import (
@@ -200,12 +200,19 @@ def games_of(
     view = usual_view(scenario, chosen)
     reward = chosen.reward or ("bounded-slowdown" if scenario.value is None else "value")
     try:
-        return SimulatedSource.of(
+        source = SimulatedSource.of(
             scenario, view, reward, jobs=chosen.jobs, held_out=chosen.held_out,
             most_decisions=chosen.max_decisions,
         )  # fmt: skip
     except ScenarioError as error:
         raise ScenarioError([_by_own_keys(text) for text in error.problems]) from error
+    try:
+        source.begin_one()
+    except PluginError as error:
+        raise ScenarioError(f"learn.arguments: {error}") from error
+    except ScenarioError as error:
+        raise ScenarioError([f"learn.arguments: {text}" for text in error.problems]) from error
+    return source
 
 
 def _way_to_play(scenario: Scenario, given: Mapping[str, Any], *, anywhere: bool) -> Way:

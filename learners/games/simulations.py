@@ -16,7 +16,7 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.gym.agent_view import AgentView, Play
 from simkit.gym.episodes import Episode
 from simkit.gym.model_policy import entries
-from simkit.learners.common.bundle import describe_view, of_view
+from simkit.learners.common.bundle import Choose, describe_view, of_view
 from simkit.learners.common.games import Rule
 from simkit.learners.common.shapes import PerceptronShape, SetPlaces, SetScorerShape, network_shape
 from simkit.plugins import find
@@ -157,7 +157,6 @@ class SimulatedSource:
     slices: Slices
     """What is replayed."""
 
-    greedy: ClassVar = True
     in_steps: ClassVar = False
     relative: ClassVar = True
 
@@ -207,6 +206,10 @@ class SimulatedSource:
         }
         return sums.get(self.reward, "cost")
 
+    def begin_one(self) -> None:
+        """Begin a game; raises ScenarioError or PluginError for a wrong view or reward."""
+        _ = self._example
+
     @cached_property
     def _example(self) -> tuple[Actions, Encoder]:
         episode = self._episode(self.held_out(1)[0])
@@ -230,6 +233,15 @@ class SimulatedSource:
     def scorer(self, hidden: int) -> PerceptronShape | SetScorerShape:
         """Return the shape of a scorer of the waiting tasks, or of a perceptron without a set."""
         return network_shape(self.schema, self.actions, hidden)
+
+    @cached_property
+    def greedy(self) -> bool:
+        """Whether its agents take their likeliest action, or draw one.
+
+        The likeliest one alone may be to wait for ever, where an agent may wait although a task
+        could start.
+        """
+        return isinstance(self._example[0], QueueActions)
 
     @cached_property
     def teachers(self) -> Mapping[str, Rule]:
@@ -272,7 +284,8 @@ class SimulatedSource:
     def describe(self, shape: PerceptronShape | SetScorerShape) -> dict[str, Any]:
         slotted = self.scenario.scheduling.step is not None
         keys = ("scheduling.step", *(("admission.slots", "admission.late") if slotted else ()))
-        kind = of_view(self.view, entries(self.scenario, keys))
+        choose: Choose = "greedy" if self.greedy else "sample"
+        kind = of_view(self.view, entries(self.scenario, keys), choose=choose)
         return describe_view(shape, self.schema, kind)
 
 

@@ -288,14 +288,13 @@ def _missing(name: str, cause: BaseException | None) -> PluginError | None:
 def _criterion(section: Learn, training: Training) -> str:
     """Return the criterion; raises ScenarioError unless lower is better."""
     criterion = section.criterion or training.criterion
-    own = (training.criterion, *training.less_is_better)
-    if not (criterion.startswith(LESS_IS_BETTER) or criterion in own):
+    own, told = (training.criterion, *training.less_is_better), training.held_out_metrics
+    known = sorted({one for one in told or own if one.startswith(LESS_IS_BETTER) or one in own})
+    if criterion not in known and (told or not criterion.startswith(LESS_IS_BETTER)):
         raise ScenarioError(
-            f"learn.criterion: {criterion!r} is not a metric where lower is better, such as "
-            f"{own[0]}{did_you_mean(criterion, (*LESS_IS_BETTER, *own))}"
+            f"learn.criterion: {criterion!r} is not a held-out metric of {section.learner} where "
+            f"lower is better{did_you_mean(criterion, known)}"
         )
-    if training.held_out_metrics:
-        _check_known(section, criterion, training.held_out_metrics)
     return criterion
 
 

@@ -106,7 +106,7 @@ def test_an_unknown_criterion_is_refused_before_anything_is_played(monkeypatch, 
     monkeypatch.setattr(
         "simkit.learners.ppo.PPOTraining.evaluate", lambda _self: pytest.fail("it was judged")
     )
-    with pytest.raises(ScenarioError, match="learn.criterion: 'slowdown_of_users' is not a held-out metric"):
+    with pytest.raises(ScenarioError, match="'slowdown_of_users' is not a held-out metric"):
         train(scenario, tmp_path / "t")
 
 

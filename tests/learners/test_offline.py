@@ -246,7 +246,7 @@ def test_a_rule_for_a_simulated_queue_is_imitated_before_episodes_are_played(tmp
                      "mean_run_time_s": 4},
         "cluster": {"processors": 8}, "policy": {"order": "sjf", "backfill": "none"},
     })  # fmt: skip
-    seen = {"actions": "start", "observation": "queue-set", "slots": 32}
+    seen = {"actions": "start", "observation": "queue-set", "slots": 64}
     made = imitation(where, tmp_path, seen, actions="start")
     assert "return" in made.step()
     with pytest.raises(ScenarioError, match="was recorded with actions start, but here it is"):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -32,7 +35,7 @@ def test_each_game_is_as_one_that_ends():
 
     rules = {"hours": HOURS, "late_leave": True}
     endless = EndlessReadyGames(POOL, 3, fresh, **rules)
-    current, ended, seen = [0, 1, 2], 0, {seed: [] for seed in range(40)}
+    current, ended, seen = [0, 1, 2], 0, defaultdict[int, list[tuple[Any, int]]](list)
     for _ in range(1000):
         shown, mask = ready_set(endless.view(), POOL), endless.mask()
         actions = (mask * rng.random(mask.shape)).argmax(axis=1)

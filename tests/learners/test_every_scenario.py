@@ -189,6 +189,7 @@ FIFTY = {"machines": [{"count": 50, "cpu": 64, "mem": 1.0}]}
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("real_data")
 @pytest.mark.parametrize("name", BUNDLED)
 @pytest.mark.parametrize("learner", SMALL)
 def test_it_trains_on_a_bundled_scenario_with_no_other_key(

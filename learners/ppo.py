@@ -6,8 +6,9 @@ algorithms" (2017), adapted to scheduling. It plays in one of two ways:
 - **Episodes**: each iteration plays every slice several times, and compares a decision with the
   mean return of the same slice's rollouts, in lock-step from the same time step on, in simulations
   from the same decision on; the critic learns only the remaining difference. In lock-step,
-  advantages decay over time, as many decisions share a step. Decisions that leave no choice are not
-  learned from.
+  advantages decay over time, as many decisions share a step. In simulations, rewards count as
+  shares of their slice's, and the network begins at the best of some simple rules (`warm_start`).
+  Decisions that leave no choice are not learned from.
 - **Games without an end** (`games`), of a ready pool: the critic estimates what follows. Time
   passes unevenly between decisions: rewards count above their mean per step of time, and are
   discounted by the time. With a limit, a second critic estimates costs, and a PID controller moves
@@ -191,6 +192,7 @@ def begin(
             scenario, chosen, learner, chosen.job_sets, units=chosen.units,
             discount=1.0 if chosen.games is None else chosen.discount,
         )  # fmt: skip
+        # the usual warm start is for games in which there is a rule; only one asked for is refused
         refuse_without_teachers(source, arguments.get("warm_start", 0))
         return source
 

@@ -55,9 +55,10 @@ def _arguments(learner: str) -> str:
 
 
 def _model(begin: Callable[..., Any], scorer: str = "network") -> type[BaseModel]:
-    """Return the one model of arguments beside a learner's `begin`, or where a scorer's are."""
-    problems = getattr(import_module(begin.__module__), "PROBLEMS", {})
-    place = import_module(problems.get(scorer, begin).__module__)
+    """Return the one model of arguments beside a learner's `begin`, or that of a scorer."""
+    place = import_module(begin.__module__)
+    if problems := getattr(place, "PROBLEMS", None):
+        return problems[scorer].arguments  # type: ignore[no-any-return]
     (model,) = (
         each
         for name, each in vars(place).items()

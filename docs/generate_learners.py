@@ -67,9 +67,9 @@ def _by_way_to_play(begin: Callable[..., Any]) -> Iterator[str]:
     defaults: dict[str, Mapping[str, Any]] = {
         way: vars(place)[name] for name, way in WAYS.items() if name in vars(place)
     }
-    defaults |= {
-        WITHOUT_END: each.defaults for each in vars(place).values() if isinstance(each, Recipe)
-    }
+    recipes = [each for each in vars(place).values() if isinstance(each, Recipe)]
+    if recipes:
+        defaults[WITHOUT_END] = recipes[0].defaults
     usual = {name: field.default for name, field in model.model_fields.items()}
     rows = [
         [f"`{name}`", *(f"`{_shown(given.get(name, usual[name]))}`"

@@ -101,7 +101,7 @@ def begin(
     usual = usual_numbers(scenario, USUAL, arguments) if kind is NetworkProblem else {}
     chosen, source = prepared(
         kind.arguments, {**usual, **arguments},
-        lambda chosen: kind.source_of(scenario, chosen, learner), device, on_gpu=False,
+        lambda chosen: kind.source_of(scenario, chosen), device, on_gpu=False,
     )  # fmt: skip
     problem = kind(source, chosen, stream(seed, f"{learner}.weights"))
     return EvolutionTraining(scenario, problem, chosen, seed, learner)

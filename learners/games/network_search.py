@@ -54,9 +54,9 @@ class NetworkProblem:
     streams: ClassVar = ("job_sets", "actions")
 
     @staticmethod
-    def source_of(scenario: Scenario, chosen: NetworkArguments, learner: str) -> Source[Any]:
+    def source_of(scenario: Scenario, chosen: NetworkArguments) -> Source[Any]:
         """Return the games; raises ScenarioError for those that a small network cannot play."""
-        source = games_of(scenario, chosen, learner, chosen.job_sets)
+        source = games_of(scenario, chosen, "evolution", chosen.job_sets)
         if isinstance(source.scorer(chosen.hidden), TablePerceptronShape):
             raise ScenarioError(
                 "learn.arguments.observation: is deeprm-image, whose pixels need more weights than "

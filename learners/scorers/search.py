@@ -205,14 +205,14 @@ class JobProblem(ScorerProblem[JobScorer, PoolJobs]):
     held_out_metrics: ClassVar = ("slowdown", "slowdown_geometric", "slowdown_ratio")
 
     @staticmethod
-    def source_of(scenario: Scenario, chosen: JobArguments, learner: str) -> list[PoolJobs]:
+    def source_of(scenario: Scenario, chosen: JobArguments) -> list[PoolJobs]:
         """Return the jobs of the logs.
 
         Raises ScenarioError for a scenario that is not one pool of processors which decides at
         every event by requested times; PluginError without numba.
         """
         kernel("scorers.job_kernel")
-        return logs_of(scenario, chosen.logs, learner)
+        return logs_of(scenario, chosen.logs)
 
     def __init__(
         self, logs: Sequence[PoolJobs], arguments: JobArguments, rng: np.random.Generator
@@ -323,7 +323,7 @@ class PairProblem(ScorerProblem[PairScorer, Chunk]):
     held_out_metrics: ClassVar = ("cost_ratio", "cost", "unfinished")
 
     @staticmethod
-    def source_of(scenario: Scenario, chosen: PairArguments, learner: str) -> ChunkSource:
+    def source_of(scenario: Scenario, chosen: PairArguments) -> ChunkSource:
         """Return the chunks.
 
         Raises ScenarioError for a scenario that is not bags of tasks on machines; PluginError
@@ -331,7 +331,7 @@ class PairProblem(ScorerProblem[PairScorer, Chunk]):
         """
         kernel(CLOCK)
         return ChunkSource.of(
-            scenario, chosen.jobs, chosen.held_out, learner, apart=chosen.apart,
+            scenario, chosen.jobs, chosen.held_out, "learn.arguments.scorer:", apart=chosen.apart,
             machines=chosen.machines,
         )  # fmt: skip
 

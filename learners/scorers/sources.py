@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, floor
 from typing import Annotated, Final, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from simkit.arrays import Floats
 from simkit.errors import ScenarioError, TraceError, at_key
 from simkit.experiment.workload import read_trace
+from simkit.learners.common.arguments import attempt, unsuited
 from simkit.learners.scorers.agent import foreign_rules, unknown_to_jobs
 from simkit.learners.scorers.job_model import PoolJobs
 from simkit.learners.scorers.pair_model import Chunk, chunks, has_room
@@ -20,20 +21,11 @@ from simkit.scenario import Scenario
 from simkit.scenario.references import File
 from simkit.sections import BrokenRulesError, Count, Section
 from simkit.traces.swf import RLSchedulerLog
+from simkit.workload import Workload
 
 __all__ = ["ChunkSource", "FurtherLog", "WindowSource", "logs_of"]
 
 _TRIES: Final = 20  # to find a window in which jobs wait
-
-
-def _refuse(problems: Iterable[str], learner: str, known: str) -> None:
-    """Raise ScenarioError if there are problems, with what the learner knows and what takes all."""
-    if found := list(problems):
-        raise ScenarioError([
-            *found,
-            f"learn.learner: {learner} knows {known}; evolution takes any scenario with scorer: "
-            "network",
-        ])  # fmt: skip
 
 
 def _foreign_keys(scenario: Scenario, known: set[str], form: str) -> list[str]:
@@ -74,18 +66,27 @@ class WindowSource:
 
     def __post_init__(self) -> None:
         most, problems = self.jobs[1], []
-        for place, (log, cut) in enumerate(zip(self.logs, self._cuts(), strict=True)):
-            if cut < most or (self.held_out_share and len(log) - cut < most):
+        parts = [(cut, len(log) - cut) for log, cut in zip(self.logs, self._cuts(), strict=True)]
+        shortest = [min(part if self.held_out_share else part[:1]) for part in parts]
+        for place, (trained, unseen) in enumerate(parts):
+            if shortest[place] < most:
                 key, whose = f"logs.{place - 1}", "log"
                 if place == 0:
                     key, whose = "most_jobs", "workload"
                 problems.append(
-                    f"learn.arguments.{key}: a window has up to {most} jobs, and of the "
-                    f"{len(log):,} of the {whose} {cut:,} are trained on and {len(log) - cut:,} "
-                    "held out; give smaller windows or a longer log"
+                    f"learn.arguments.{key}: a window has up to {most:,} jobs, and of the "
+                    f"{trained + unseen:,} of the {whose} {trained:,} are trained on and "
+                    f"{unseen:,} held out; {self._smaller(min(shortest))}"
                 )
         if problems:
             raise ScenarioError(problems)
+
+    def _smaller(self, most: int) -> str:
+        """Return which windows would do, where there are `most` jobs for one."""
+        if most < 1:
+            return "take a longer log"
+        fewer = f" and fewest_jobs: {max(most // 4, 1)}" if self.jobs[0] > most else ""
+        return f"give most_jobs: {most}{fewer}, or take a longer log"
 
     def _cuts(self) -> list[int]:
         """Return the first row of each log that is held out."""
@@ -116,17 +117,19 @@ class WindowSource:
         """
         if not self.held_out_share:
             return []
-        jobs, found = self.jobs[1], []
+        jobs, found, highest = self.jobs[1], [], 0.0
         each = -(-windows // len(self.logs))
         for log, cut in zip(self.logs, self._cuts(), strict=True):
             for first in np.linspace(cut, len(log) - jobs, each).astype(int):
                 window = log.window(int(first), jobs)
-                if self.slowdown(window) >= self.least_slowdown:
+                slowdown = self.slowdown(window)
+                highest = max(highest, slowdown)
+                if slowdown >= self.least_slowdown:
                     found.append(window)
         if not found:
             raise ScenarioError(
-                f"learn.arguments.least_slowdown: is {self.least_slowdown:g}, and in every "
-                "held-out window SAF-p has less; lower it, or hold more jobs out"
+                f"learn.arguments.least_slowdown: is {self.least_slowdown:g}, and in no held-out "
+                f"window does SAF-p have more than {highest:.4g}; give {floor(highest)} or less"
             )
         return found
 
@@ -170,14 +173,16 @@ class FurtherLog(Section):
         return PoolJobs.of(used, self.processors)
 
 
-def logs_of(scenario: Scenario, further: Sequence[FurtherLog], learner: str) -> list[PoolJobs]:
+def logs_of(scenario: Scenario, further: Sequence[FurtherLog]) -> list[PoolJobs]:
     """Return the jobs of a scenario and of further logs.
 
     Raises ScenarioError, all problems at once, for what the fast simulation does not support.
     """
     problems = _foreign_keys(scenario, {"processors"}, "one pool, {processors: N}")
     problems += unknown_to_jobs(scenario)
-    _refuse(problems, learner, "one pool of processors by requested times")
+    if problems:
+        known = "one pool of processors that decides at every event by requested times"
+        raise unsuited("learn.arguments.scorer:", known, problems)
     workload = read_trace(scenario.workload, scenario.seed).workload
     size = int(scenario.cluster.build(workload).capacity[0, 0])
     logs = [PoolJobs.of(workload, size)]
@@ -212,7 +217,7 @@ class ChunkSource:
 
     @classmethod
     def of(
-        cls, scenario: Scenario, jobs: int, held_out: float, learner: str, *,
+        cls, scenario: Scenario, jobs: int, held_out: float, who: str, *,
         apart: int | None = None, machines: Sequence[int] = (),
     ) -> ChunkSource:  # fmt: skip
         """Return the chunks of a scenario.
@@ -221,7 +226,7 @@ class ChunkSource:
             scenario: its trace and its cluster.
             jobs: of each chunk; the last one may have fewer.
             held_out: share of the chunks one after the other, in [0, 1), rounded down.
-            learner: its name, for messages.
+            who: asks for them, such as ``learn.learner: mine``, for messages.
             apart: jobs from the beginning of a chunk to train on to that of the next; None: `jobs`.
             machines: how many to train on: the first ones of the cluster, or all of them, over and
                 over; none: the cluster as it is.
@@ -232,8 +237,8 @@ class ChunkSource:
         workload = read_trace(scenario.workload, scenario.seed).workload
         cluster = scenario.cluster.build(workload)
         capacity, counts = cluster.capacity, machines or (len(cluster.capacity),)
-        _refuse(_misfits(scenario, cluster.resources, workload.resources), learner, _KNOWN)
-        problems: list[str] = []
+        if problems := _misfits(scenario, cluster.resources, workload, capacity):
+            raise unsuited(who, _KNOWN, problems)
         if has_room(workload.request, capacity):
             problems = [
                 f"learn.arguments.machines: an instance asks for more than any of {count} has; "
@@ -256,8 +261,7 @@ class ChunkSource:
             ]
             unseen = tuple(chunks(workload.take(rows[cut:]), capacity, jobs))
         except ScenarioError as error:
-            _refuse(error.problems, learner, _KNOWN)
-            raise
+            raise unsuited(who, _KNOWN, error.problems) from None
         return cls(tuple(trained), unseen, tuple(workload.resources))
 
     def draw(self, rng: np.random.Generator, count: int) -> list[Chunk]:
@@ -272,16 +276,25 @@ def _repeated(capacity: Floats, count: int) -> Floats:
     return np.ascontiguousarray(capacity[np.arange(count) % len(capacity)])
 
 
-def _misfits(scenario: Scenario, resources: Sequence[str], asked: Sequence[str]) -> list[str]:
+def _misfits(
+    scenario: Scenario, resources: Sequence[str], workload: Workload, capacity: Floats
+) -> list[str]:
     """Return what of a scenario the fast model of a chunk does not know, a line each.
 
-    `resources` are names of the cluster's, `asked` of those that the trace asks for.
+    Args:
+        scenario: any.
+        resources: names of the cluster's.
+        workload: all jobs; of their tasks, those of the first are looked at.
+        capacity: (M, R) of the machines.
     """
+    asked = workload.resources
     problems = _foreign_keys(scenario, {"machines", "processors"}, "machines, or processors")
     problems += foreign_rules(scenario)
     if scenario.scheduling.step is not None:
-        problems.append("scheduling.step: must be left out")
-    if resources != asked:
+        problems.append("scheduling: step must be left out")
+    if resources == asked:
+        attempt(lambda: next(chunks(workload, capacity, 1), None), problems)
+    else:
         problems.append(
             f"cluster: its resources are {', '.join(resources)}, those of the trace "
             f"{', '.join(asked)}; name the same ones in the same order"

@@ -89,11 +89,18 @@ def goes_on_at(
     there = _again_where_it_ran(profile, allocation)
     if stays_where_it_ran(state, allocation.task):
         return there
-    whole = _for_a_moment(allocation, allocation.count, allocation.task.machines)
+    whole = _stand_in(allocation, allocation.count, allocation.task.machines)
     found = profile.earliest(whole, rule)
     if found is not None and (there is None or found[0] < there[0]):
         return found
     return there
+
+
+def rest_of(allocation: Allocation) -> Task:
+    """Return what is left of a suspended allocation, as a task that runs without a pause."""
+    task = allocation.task
+    machines = task.machines if task.gang else tuple([machine for machine, _ in allocation.on])
+    return _stand_in(allocation, allocation.count, machines, allocation.left_s)
 
 
 def stays_where_it_ran(state: State, task: Task) -> bool:
@@ -106,7 +113,7 @@ def stays_where_it_ran(state: State, task: Task) -> bool:
 
 def _again_where_it_ran(profile: Profile, allocation: Allocation) -> tuple[float, Placement] | None:
     """Return the first instant at which all its places are free together, and these; or None."""
-    parts = [_for_a_moment(allocation, count, (machine,)) for machine, count in allocation.on]
+    parts = [_stand_in(allocation, count, (machine,)) for machine, count in allocation.on]
     start, agreed = None, 0  # how many parts, one after the other, fit at `start`
     while True:
         for part in parts:
@@ -118,9 +125,12 @@ def _again_where_it_ran(profile: Profile, allocation: Allocation) -> tuple[float
                 return start, allocation.on
 
 
-def _for_a_moment(allocation: Allocation, count: int, machines: tuple[int, ...] | None) -> Task:
-    """Return some of its instances as a task that runs for no time, on some machines."""
+def _stand_in(
+    allocation: Allocation, count: int, machines: tuple[int, ...] | None, run_s: float = 0.0
+) -> Task:
+    """Return some of its instances as a task that runs for a time, on some machines."""
     task = allocation.task
     return Task(
-        task.index, task.job_index, task.submit_time_s, task.request, count, machines=machines
-    )
+        task.index, task.job_index, task.submit_time_s, task.request, count, estimate_s=run_s,
+        machines=machines,
+    )  # fmt: skip

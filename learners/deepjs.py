@@ -111,7 +111,11 @@ def begin(
 
     def source_of(chosen: DeepJSArguments) -> ChunkSource:
         source = ChunkSource.of(
-            scenario, chosen.jobs, chosen.held_out, "deepjs", machines=chosen.machines
+            scenario,
+            chosen.jobs,
+            chosen.held_out,
+            "learn.learner: deepjs",
+            machines=chosen.machines,
         )
         if chosen.features == "paper" and source.resources != RESOURCES:
             raise ScenarioError(

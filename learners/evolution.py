@@ -77,7 +77,7 @@ class Problem(Protocol[Drawn]):
 
 
 Prepare = Callable[
-    [Scenario, Mapping[str, Any], str, str, np.random.Generator],
+    [Scenario, Mapping[str, Any], str, np.random.Generator],
     tuple[SearchArguments, Problem[Any]],
 ]
 PROBLEMS: Final[Mapping[str, Prepare]] = {
@@ -100,7 +100,7 @@ def begin(
     """
     prepare: Prepare = PROBLEMS.get(str(arguments.get("scorer")), network_search.prepare)
     first = stream(seed, f"{learner}.weights")
-    chosen, problem = prepare(scenario, arguments, device, learner, first)
+    chosen, problem = prepare(scenario, arguments, device, first)
     return EvolutionTraining(scenario, problem, chosen, seed, learner)
 
 

@@ -49,16 +49,15 @@ class NetworkArguments(SearchArguments, GamesArguments):
 
 
 def prepare(
-    scenario: Scenario, arguments: Mapping[str, Any], device: str, learner: str,
-    rng: np.random.Generator,
-) -> tuple[NetworkArguments, NetworkProblem]:  # fmt: skip
+    scenario: Scenario, arguments: Mapping[str, Any], device: str, rng: np.random.Generator
+) -> tuple[NetworkArguments, NetworkProblem]:
     """Return the arguments and the problem; raises as `prepared` does.
 
-    `learner` is for messages, `rng` draws the first weights.
+    `rng` draws the first weights.
     """
 
     def source_of(chosen: NetworkArguments) -> Source[Any]:
-        source = games_of(scenario, chosen, learner, chosen.job_sets)
+        source = games_of(scenario, chosen, "evolution", chosen.job_sets)
         if isinstance(source.scorer(chosen.hidden), TablePerceptronShape):
             raise ScenarioError(
                 "learn.arguments.observation: is deeprm-image, whose pixels need more weights than "

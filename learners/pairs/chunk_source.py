@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import Final
 
 import numpy as np
 
 from simkit.arrays import Floats
 from simkit.errors import ScenarioError
 from simkit.experiment.workload import read_trace
+from simkit.learners.common.arguments import attempt, unsuited
 from simkit.learners.pairs.chunk import Chunk, chunks, has_room
 from simkit.scenario import Scenario
+from simkit.workload import Workload
 
 __all__ = ["ChunkSource"]
+
+KNOWN: Final = "bags of tasks on machines that are always there"
+"""What the fast model of a chunk is for."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,7 @@ class ChunkSource:
 
     @classmethod
     def of(
-        cls, scenario: Scenario, jobs: int, held_out: float, learner: str, *,
+        cls, scenario: Scenario, jobs: int, held_out: float, who: str, *,
         apart: int | None = None, machines: Sequence[int] = (),
     ) -> ChunkSource:  # fmt: skip
         """Return the chunks of a scenario.
@@ -41,7 +47,7 @@ class ChunkSource:
             scenario: its trace and its cluster.
             jobs: of each chunk; the last one may have fewer.
             held_out: share of the chunks one after the other, in [0, 1), rounded down.
-            learner: its name, for messages.
+            who: asks for them, such as ``learn.learner: mine``, for messages.
             apart: jobs from the beginning of a chunk to train on to that of the next; None: `jobs`.
             machines: how many to train on: the first ones of the cluster, or all of them, over and
                 over; none: the cluster as it is.
@@ -52,12 +58,8 @@ class ChunkSource:
         workload = read_trace(scenario.workload, scenario.seed).workload
         cluster = scenario.cluster.build(workload)
         capacity, counts = cluster.capacity, machines or (len(cluster.capacity),)
-        others = (
-            f"learn.learner: {learner} knows bags of tasks on machines that are always there; "
-            "evolution takes any scenario with scorer: network"
-        )
-        if problems := _misfits(scenario, cluster.resources, workload.resources):
-            raise ScenarioError([*problems, others])
+        if problems := _misfits(scenario, cluster.resources, workload, capacity):
+            raise unsuited(who, KNOWN, problems)
         if has_room(workload.request, capacity):
             problems = [
                 f"learn.arguments.machines: an instance asks for more than any of {count} has; "
@@ -80,7 +82,7 @@ class ChunkSource:
             ]
             unseen = tuple(chunks(workload.take(rows[cut:]), capacity, jobs))
         except ScenarioError as error:
-            raise ScenarioError([*error.problems, others]) from None
+            raise unsuited(who, KNOWN, error.problems) from None
         return cls(tuple(trained), unseen, tuple(workload.resources))
 
     def draw(self, rng: np.random.Generator, count: int) -> list[int]:
@@ -97,14 +99,18 @@ def _repeated(capacity: Floats, count: int) -> Floats:
     return np.ascontiguousarray(capacity[np.arange(count) % len(capacity)])
 
 
-def _misfits(scenario: Scenario, resources: Sequence[str], asked: Sequence[str]) -> list[str]:
+def _misfits(
+    scenario: Scenario, resources: Sequence[str], workload: Workload, capacity: Floats
+) -> list[str]:
     """Return what of a scenario the fast model of a chunk does not know, a line each.
 
     Args:
         scenario: any.
         resources: names of the cluster's.
-        asked: names of those that the trace asks for.
+        workload: all jobs; of their tasks, those of the first are looked at.
+        capacity: (M, R) of the machines.
     """
+    asked = workload.resources
     admission, keys = scenario.admission, scenario.cluster.model_dump(exclude_defaults=True).keys()
     stands = {
         "cluster: must be machines, or processors, and nothing else": (
@@ -120,4 +126,7 @@ def _misfits(scenario: Scenario, resources: Sequence[str], asked: Sequence[str])
         f"cluster: its resources are {', '.join(resources)}, those of the trace "
         f"{', '.join(asked)}; name the same ones in the same order": resources == asked,
     }
-    return [text for text, holds in stands.items() if not holds]
+    problems = [text for text, holds in stands.items() if not holds]
+    if resources == asked:
+        attempt(lambda: next(chunks(workload, capacity, 1), None), problems)
+    return problems

@@ -74,12 +74,11 @@ class PairArguments(SearchArguments):
 
 
 def prepare(
-    scenario: Scenario, arguments: Mapping[str, Any], device: str, learner: str,
-    rng: np.random.Generator,
-) -> tuple[PairArguments, PairProblem]:  # fmt: skip
+    scenario: Scenario, arguments: Mapping[str, Any], device: str, rng: np.random.Generator
+) -> tuple[PairArguments, PairProblem]:
     """Return the arguments and the problem.
 
-    `learner` is for messages, `rng` draws the first weights of hidden units.
+    `rng` draws the first weights of hidden units.
 
     Raises ScenarioError, all problems at once, for a scenario that is not bags of tasks on
     machines; PluginError without numba.
@@ -88,7 +87,7 @@ def prepare(
 
     def source_of(chosen: PairArguments) -> ChunkSource:
         return ChunkSource.of(
-            scenario, chosen.jobs, chosen.held_out, learner, apart=chosen.apart,
+            scenario, chosen.jobs, chosen.held_out, "learn.arguments.scorer:", apart=chosen.apart,
             machines=chosen.machines,
         )  # fmt: skip
 

@@ -98,12 +98,11 @@ class JobArguments(SearchArguments):
 
 
 def prepare(
-    scenario: Scenario, arguments: Mapping[str, Any], device: str, learner: str,
-    rng: np.random.Generator,
-) -> tuple[JobArguments, JobProblem]:  # fmt: skip
+    scenario: Scenario, arguments: Mapping[str, Any], device: str, rng: np.random.Generator
+) -> tuple[JobArguments, JobProblem]:
     """Return the arguments and the problem.
 
-    `learner` is for messages, `rng` draws the first weights of hidden units.
+    `rng` draws the first weights of hidden units.
 
     Raises ScenarioError, all problems at once, for a scenario that is not one pool of processors
     which decides at every event by requested times, or windows longer than the log; PluginError
@@ -111,9 +110,8 @@ def prepare(
     """
     kernel("pool.kernel")
     chosen, logs = prepared(
-        JobArguments, arguments, lambda chosen: logs_of(scenario, chosen.logs, learner), device,
-        on_gpu=False,
-    )  # fmt: skip
+        JobArguments, arguments, lambda chosen: logs_of(scenario, chosen.logs), device, on_gpu=False
+    )
     return chosen, JobProblem(logs, chosen, rng)
 
 

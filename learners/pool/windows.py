@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import floor
 from typing import Annotated, Final, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ from pydantic import Field, model_validator
 
 from simkit.errors import ScenarioError, TraceError, at_key
 from simkit.experiment.workload import read_trace
+from simkit.learners.common.arguments import unsuited
 from simkit.learners.pool.agent import unknown_rules
 from simkit.learners.pool.jobs import PoolJobs
 from simkit.scenario import Scenario
@@ -46,18 +48,27 @@ class WindowSource:
 
     def __post_init__(self) -> None:
         most, problems = self.jobs[1], []
-        for place, (log, cut) in enumerate(zip(self.logs, self._cuts(), strict=True)):
-            if cut < most or (self.held_out_share and len(log) - cut < most):
+        parts = [(cut, len(log) - cut) for log, cut in zip(self.logs, self._cuts(), strict=True)]
+        shortest = [min(part if self.held_out_share else part[:1]) for part in parts]
+        for place, (trained, unseen) in enumerate(parts):
+            if shortest[place] < most:
                 key, whose = f"logs.{place - 1}", "log"
                 if place == 0:
                     key, whose = "most_jobs", "workload"
                 problems.append(
-                    f"learn.arguments.{key}: a window has up to {most} jobs, and of the "
-                    f"{len(log):,} of the {whose} {cut:,} are trained on and {len(log) - cut:,} "
-                    "held out; give smaller windows or a longer log"
+                    f"learn.arguments.{key}: a window has up to {most:,} jobs, and of the "
+                    f"{trained + unseen:,} of the {whose} {trained:,} are trained on and "
+                    f"{unseen:,} held out; {self._smaller(min(shortest))}"
                 )
         if problems:
             raise ScenarioError(problems)
+
+    def _smaller(self, most: int) -> str:
+        """Return which windows would do, where there are `most` jobs for one."""
+        if most < 1:
+            return "take a longer log"
+        fewer = f" and fewest_jobs: {max(most // 4, 1)}" if self.jobs[0] > most else ""
+        return f"give most_jobs: {most}{fewer}, or take a longer log"
 
     def _cuts(self) -> list[int]:
         """Return the first row of each log that is held out."""
@@ -88,17 +99,19 @@ class WindowSource:
         """
         if not self.held_out_share:
             return []
-        jobs, found = self.jobs[1], []
+        jobs, found, highest = self.jobs[1], [], 0.0
         each = -(-windows // len(self.logs))
         for log, cut in zip(self.logs, self._cuts(), strict=True):
             for first in np.linspace(cut, len(log) - jobs, each).astype(int):
                 window = log.window(int(first), jobs)
-                if self.slowdown(window) >= self.least_slowdown:
+                slowdown = self.slowdown(window)
+                highest = max(highest, slowdown)
+                if slowdown >= self.least_slowdown:
                     found.append(window)
         if not found:
             raise ScenarioError(
-                f"learn.arguments.least_slowdown: is {self.least_slowdown:g}, and in every "
-                "held-out window SAF-p has less; lower it, or hold more jobs out"
+                f"learn.arguments.least_slowdown: is {self.least_slowdown:g}, and in no held-out "
+                f"window does SAF-p have more than {highest:.4g}; give {floor(highest)} or less"
             )
         return found
 
@@ -142,7 +155,7 @@ class FurtherLog(Section):
         return PoolJobs.of(used, self.processors)
 
 
-def logs_of(scenario: Scenario, further: Sequence[FurtherLog], learner: str) -> list[PoolJobs]:
+def logs_of(scenario: Scenario, further: Sequence[FurtherLog]) -> list[PoolJobs]:
     """Return the jobs of a scenario and of further logs.
 
     Raises ScenarioError, all problems at once, for what the fast simulation does not support.
@@ -154,11 +167,8 @@ def logs_of(scenario: Scenario, further: Sequence[FurtherLog], learner: str) -> 
     }
     problems = [text for text, holds in rules.items() if not holds] + unknown_rules(scenario)
     if problems:
-        raise ScenarioError([
-            *problems,
-            f"learn.learner: {learner} knows one pool of processors by requested times; evolution "
-            "takes any scenario with scorer: network",
-        ])  # fmt: skip
+        known = "one pool of processors that decides at every event by requested times"
+        raise unsuited("learn.arguments.scorer:", known, problems)
     workload = read_trace(scenario.workload, scenario.seed).workload
     size = int(scenario.cluster.build(workload).capacity[0, 0])
     logs = [PoolJobs.of(workload, size)]

@@ -30,10 +30,10 @@ from simkit.learners.common.distributions import clipped_gain, ragged_log_softma
 from simkit.learners.common.networks import Perceptron, seeded
 from simkit.learners.common.shapes import PerceptronShape, Width
 from simkit.learners.common.torch_training import TorchTraining, weights_of
-from simkit.learners.pairs.agent import describe
-from simkit.learners.pairs.chunk_source import ChunkSource
-from simkit.learners.pairs.model import CLOCK, Trajectory, play, roll_out
-from simkit.learners.pairs.scorer import RULES, TERMS, FeatureSet, PairScorer, RuleName
+from simkit.learners.scorers.agent import describe_pairs
+from simkit.learners.scorers.pair_model import CLOCK, Trajectory, play, roll_out
+from simkit.learners.scorers.pair_scorer import RULES, TERMS, FeatureSet, PairScorer, RuleName
+from simkit.learners.scorers.sources import ChunkSource
 from simkit.scenario import Scenario
 from simkit.sections import BrokenRulesError, Count, Many, Section
 from simkit.training import Training
@@ -247,7 +247,7 @@ class DeepJSTraining(TorchTraining):
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         scorer = self.scorer
-        how = describe(scorer, self.source.resources)
+        how = describe_pairs(scorer, self.source.resources)
         self.write_weights(folder, scorer.stored, how, curve_end)
 
 

@@ -35,6 +35,13 @@ from simkit.sections import Count, Many
 __all__ = ["PairProblem", "mean_cost", "prepare", "ratios"]
 
 
+OF_RUNS: Final[Mapping[Objective, str]] = {
+    "makespan": "makespan_s", "turnaround": "turnaround_time_s",
+    "weighted-turnaround": "turnaround_time_s", "slowdown": "slowdown",
+}  # fmt: skip
+"""Objective → the metric of runs that stands for it."""
+
+
 class PairArguments(SearchArguments):
     """The keys of `learn.arguments` with `scorer: pairs`."""
 
@@ -101,6 +108,10 @@ class PairProblem:
     streams: ClassVar = ("chunks",)
     criterion: ClassVar = "cost_ratio"
     held_out_metrics: ClassVar = ("cost_ratio", "cost", "unfinished")
+
+    @property
+    def metrics_of_runs(self) -> Mapping[str, str]:
+        return dict.fromkeys(self.held_out_metrics, OF_RUNS[self.chosen.objective])
 
     def __init__(
         self, source: ChunkSource, arguments: PairArguments, rng: np.random.Generator

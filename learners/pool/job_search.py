@@ -121,6 +121,7 @@ class JobProblem:
     streams: ClassVar = ("windows",)
     criterion: ClassVar = "slowdown"
     held_out_metrics: ClassVar = ("slowdown", "slowdown_geometric", "slowdown_ratio")
+    metrics_of_runs: ClassVar = dict.fromkeys(held_out_metrics, "bounded_slowdown")
 
     def __init__(
         self, logs: Sequence[PoolJobs], arguments: JobArguments, rng: np.random.Generator

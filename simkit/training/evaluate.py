@@ -2,8 +2,7 @@
 
 found = evaluate(scenario, [agent_candidate("trainings/mine"), policy_candidate("sjf")])
 
-`judge` sums up one run. A job that never ended counts with its value so far: a mean over the jobs
-that ended would flatter a policy that leaves difficult ones waiting.
+`simkit.training.judged` sums up one run.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -28,17 +27,12 @@ from simkit.errors import (
     RunError,
     ScenarioError,
     SimkitError,
-    did_you_mean,
 )
 from simkit.experiment import Experiment, prepare, replay
 from simkit.experiment.workers import Executor, InProcess, LocalProcesses, PlannedRun, SweepOutcome
 from simkit.files import read_json
-from simkit.policy.declared import PolicyMetric
-from simkit.results.all_metrics import metrics_of_policies, value_of
-from simkit.results.job_metrics import JOB_METRICS, JobMetric
-from simkit.results.metric import Better, counted_resource
+from simkit.results.job_metrics import JobMetric
 from simkit.results.output_folder import check_place, reason, whole_file, write_text
-from simkit.results.run_folder import Run
 from simkit.scenario import Scenario, refuse_sweep
 from simkit.scenario.bundled import agent_folder
 from simkit.scenario.overrides import anchor_paths
@@ -53,6 +47,13 @@ from simkit.training.held_out import (
     forget_logs,
     held_out,
     prepare_window,
+)
+from simkit.training.judged import (
+    NOTHING_JUDGED,
+    RunMetric,
+    judge,
+    judged_metric,
+    tables_judged,
 )
 
 
@@ -146,6 +147,8 @@ class Judged:
     """Jobs that did not finish, including rejected and killed ones; they count in the means."""
     rejected: int
     killed: int
+    beside: Mapping[str, float | None]
+    """Further metrics → their means over the job sets that have a value."""
 
 
 @dataclass(frozen=True)
@@ -163,11 +166,13 @@ class Evaluation:
     """The best heuristic on these sets, or the best candidate if there is no heuristic. Choosing it
     on the same sets favours it."""
     candidates: tuple[Judged, ...]
+    beside: Mapping[str, str]
+    """Further metrics → their units."""
     identity: str
-    """SHA-256 of what was asked: scenario, candidates, job sets, metric and level."""
+    """SHA-256 of what was asked: scenario, candidates, job sets, metrics and level."""
     rows: tuple[Mapping[str, Any], ...]
     """One for each candidate and job set: label, set (of windows: the number of the window), seed,
-    sum, jobs, submitted, …."""
+    sum, jobs, submitted, …, and each further metric."""
 
     def frame(self) -> pl.DataFrame:
         """Return `rows` as a frame."""
@@ -187,6 +192,7 @@ def evaluate(
     windows: Sequence[int] | None = None,
     unseen: Unseen | None = None,
     metric: str = "slowdown",
+    beside: Sequence[str] = (),
     level: float = 0.95,
     resamples: int = 2000,
     workers: int | None = None,
@@ -206,7 +212,8 @@ def evaluate(
             10 k + 9, and its seed is the scenario's + k.
         unseen: the job sets that a training holds out instead.
         metric: of single jobs: slowdown, bounded_slowdown, wait_time_s, turnaround_time_s, …; or
-            of the whole job set: makespan_s, or one that a policy brings.
+            of the whole job set: wait_time_s.p99, makespan_s, …; see `judged_metric`.
+        beside: further metrics, whose means are told beside it.
         level: of confidence, between 0 and 1.
         resamples: of the bootstrap over job sets.
         workers: processes; None: one for each core.
@@ -224,7 +231,7 @@ def evaluate(
         )
     if not candidates:
         raise ScenarioError("evaluate: no candidate; name an agent or a policy")
-    chosen = judged_metric(metric)
+    chosen, further = judged_metric(metric), [judged_metric(name) for name in beside]
     scenarios = [_with_policy(scenario, candidate, allow_code) for candidate in candidates]
     labels = labelled(candidates, [one.policy.label for one in scenarios])
     where = held_out(scenario, sets=sets, seeds=seeds, windows=windows, unseen=unseen)
@@ -239,20 +246,22 @@ def evaluate(
     try:
         with suppress(NoJobsError):  # of this one set; an error that concerns all is reported once
             _prepared(jobs[0])
-        rows = _run(jobs, chosen, scenario.metrics.tau, executor, on_end)
+        judging = partial(judge_job, metric=metric, tau=scenario.metrics.tau, beside=tuple(beside))
+        rows = _run(jobs, judging, executor, on_end)
     finally:
         forget_logs()
     _refuse_equal_sets(rows, len(where))
     kinds = [candidate.kind for candidate in candidates]
-    found = _evaluation(scenario.name, chosen, labels, kinds, rows, (level, resamples))
-    return replace(found, identity=evaluation_hash(scenario, candidates, where, metric, level))
+    found = _evaluation(scenario.name, (chosen, *further), labels, kinds, rows, (level, resamples))
+    identity = evaluation_hash(scenario, candidates, where, (metric, *beside), level)
+    return replace(found, identity=identity)
 
 
 def evaluation_hash(
     scenario: Scenario,
     candidates: Sequence[Candidate],
     where: Sequence[Mapping[str, object]],
-    metric: str,
+    metrics: Sequence[str],
     level: float,
 ) -> str:
     """Return the SHA-256, in hexadecimal, by which an evaluation is known as the same.
@@ -261,15 +270,16 @@ def evaluation_hash(
         scenario: the scenario, whose policy does not count.
         candidates: in their order.
         where: the job sets, as `simkit.training.held_out` returns them.
-        metric: the metric's name.
+        metrics: names of the metric and of further ones.
         level: of confidence.
     """
     asked = {
         "scenario": scenario.model_dump(mode="json", exclude={"policy"}),
         "candidates": [[one.label, one.kind, dict(one.policy)] for one in candidates],
         "sets": [dict(one) for one in where],
-        "metric": metric,
+        "metric": metrics[0],
         "level": level,
+        **({"beside": list(metrics[1:])} if metrics[1:] else {}),
     }
     return sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
 
@@ -282,14 +292,13 @@ def _with_policy(scenario: Scenario, candidate: Candidate, allow_code: bool) -> 
 
 def _run(
     jobs: Sequence[PlannedRun],
-    metric: JobMetric | RunMetric,
-    tau: float,
+    judging: Callable[[PlannedRun], SweepOutcome],
     executor: Executor,
     on_end: Callable[[SweepOutcome], None],
 ) -> list[dict[str, Any]]:
     """Return the result of each run, in the order of `jobs`."""
     found: dict[int, dict[str, Any]] = {}
-    for row, outcome in executor.run(partial(judge_job, metric=metric.name, tau=tau), jobs):
+    for row, outcome in executor.run(judging, jobs):
         if outcome.state == "failed":
             where = ", ".join(f"{key} {value}" for key, value in outcome.assignment.items())
             raise RunError(f"evaluate: {where}: {outcome.error}")
@@ -298,17 +307,20 @@ def _run(
     return [found[row] for row in sorted(found)]
 
 
-def judge_job(job: PlannedRun, *, metric: str, tau: float) -> SweepOutcome:
+def judge_job(
+    job: PlannedRun, *, metric: str, tau: float, beside: Sequence[str] = ()
+) -> SweepOutcome:
     """Carry out one run in memory and judge it; an error becomes part of the outcome."""
     assignment = job[0]
     try:
-        chosen = judged_metric(metric)
-        run = replay(_prepared(job), tables_judged(chosen))
-        return SweepOutcome(assignment, Path(), "done", metrics=judge(run, chosen, tau))
+        chosen, *further = (judged_metric(name) for name in (metric, *beside))
+        run = replay(_prepared(job), tables_judged(chosen, *further))
+        found = judge(run, chosen, tau, *further)
     except NoJobsError:
-        return SweepOutcome(assignment, Path(), "done", metrics=NOTHING_JUDGED)
+        found = NOTHING_JUDGED | dict.fromkeys(beside)
     except SimkitError as error:
         return SweepOutcome(assignment, Path(), "failed", str(error))
+    return SweepOutcome(assignment, Path(), "done", metrics=found)
 
 
 def _planned(scenario: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -336,13 +348,14 @@ def _refuse_equal_sets(rows: Sequence[Mapping[str, Any]], sets: int) -> None:
 
 def _evaluation(
     name: str,
-    metric: JobMetric | RunMetric,
+    metrics: Sequence[JobMetric | RunMetric],
     labels: Sequence[str],
     kinds: Sequence[str],
     rows: Sequence[dict[str, Any]],
     bootstrap: tuple[float, int],
 ) -> Evaluation:
-    """Compare candidates, each with the same sets."""
+    """Compare candidates, each with the same sets, by the first of some metrics."""
+    metric, *further = metrics
     by_label = {label: [row for row in rows if row["label"] == label] for label in labels}
     for mine in by_label.values():
         if [r["workload"] for r in mine] != [r["workload"] for r in by_label[labels[0]]]:
@@ -354,8 +367,12 @@ def _evaluation(
     means = sums / counts  # (candidates, S)
     reference = _reference(means.mean(axis=1), kinds, metric) if full.any() else 0
     judged = [
-        _judged(label, kind, by_label[label], sums[i], counts[i], means, (i, reference), metric,
-                bootstrap)
+        replace(
+            _judged(label, kind, by_label[label], sums[i], counts[i], means, (i, reference), metric,
+                    bootstrap),
+            beside={one.name: _mean_of([row[one.name] for row in by_label[label]])
+                    for one in further},
+        )
         for i, (label, kind) in enumerate(zip(labels, kinds, strict=True))
     ]  # fmt: skip
     return Evaluation(
@@ -366,6 +383,7 @@ def _evaluation(
         empty_sets=int((~full).sum()),
         reference=labels[reference],
         candidates=tuple(judged),
+        beside={one.name: one.unit for one in further},
         identity="",
         rows=tuple(rows),
     )
@@ -425,8 +443,14 @@ def _judged(
         wins=int(better.sum()),
         ties=int((apart == 0).sum()),
         losses=int(((apart != 0) & ~better).sum()),
+        beside={},
         **total,
     )
+
+
+def _mean_of(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
 
 
 def _mean(sums: Floats, counts: Floats) -> float | None:
@@ -448,7 +472,7 @@ def check_evaluation(folder: Path, identity: str, *, force: bool = False) -> Non
     if not (isinstance(found, dict) and found.get("identity") == identity):
         raise RunError(
             f"{folder}: holds another evaluation, of another scenario, or of other candidates, job "
-            "sets, metric or level; choose another folder with --output, or replace it with --force"
+            "sets, metrics or level; choose another folder with --output, or replace it: --force"
         )
 
 
@@ -471,124 +495,3 @@ def write_evaluation(found: Evaluation, folder: Path) -> None:
         raise RunError(
             f"{folder}: cannot be written: {reason(error)}; choose another folder with --output"
         ) from error
-
-
-@dataclass(frozen=True)
-class RunMetric:
-    """A number of a whole run: each job set has one."""
-
-    name: str
-    unit: str
-    value: Callable[[Run, float], float]
-    """Function of a run and its last instant in s, at which what has not ended counts as ended."""
-    tables: tuple[str, ...] = ()
-    """Tables that it reads besides `TABLES_JUDGED`."""
-    better: Better | None = "low"
-
-
-def _makespan(run: Run, last_s: float) -> float:
-    """Return last end - first submit, in s."""
-    end, submit = pl.col("end_time_s").fill_null(last_s), pl.col("submit_time_s")
-    return float(run.jobs.select(end.max() - submit.min()).item())
-
-
-def _of_policy(row: PolicyMetric) -> RunMetric:
-    """Return a metric that a policy brings; a run has 0 if nothing has started."""
-
-    def value(run: Run, last_s: float) -> float:
-        so_far = run.allocations.with_columns(pl.col("end_time_s").fill_null(last_s))
-        first: Any = run.jobs["submit_time_s"].min()
-        return value_of(row, so_far, first) or 0.0
-
-    return RunMetric(row.name, row.unit, value, ("allocations",), row.better)
-
-
-TABLES_JUDGED: Final = ("jobs", "timeline")
-"""The tables that `judge` reads."""
-MAKESPAN: Final = RunMetric("makespan_s", "s", _makespan)
-"""The metric of whole runs that `judge` knows without a policy that brings one."""
-NOTHING_JUDGED: Final[dict[str, Any]] = {
-    "sum": 0.0, "jobs": 0, "submitted": 0, "unfinished": 0, "rejected": 0, "killed": 0,
-    "workload": "",
-}  # fmt: skip
-"""The result of `judge` for a run without jobs."""
-_GIVEN: Final = ("job_id", "submit_time_s", "trace_run_time_s")
-"""Columns that the workload gives."""
-
-
-def judged_metric(name: str) -> JobMetric | RunMetric:
-    """Return a metric by name; raises ScenarioError, with the nearest name."""
-    known: dict[str, JobMetric | RunMetric] = {metric.name: metric for metric in JOB_METRICS}
-    known[MAKESPAN.name] = MAKESPAN
-    if name not in known:
-        known |= {brought: _of_policy(row) for brought, row in metrics_of_policies().items()}
-    if name not in known:
-        raise ScenarioError(
-            f"--metric {name}: {name!r} is not a metric of single jobs or a makespan"
-            f"{did_you_mean(name, known)}"
-        )
-    return known[name]
-
-
-def tables_judged(metric: JobMetric | RunMetric) -> tuple[str, ...]:
-    """Return the tables that `judge` reads for a metric."""
-    return TABLES_JUDGED + (metric.tables if isinstance(metric, RunMetric) else ())
-
-
-def judge(run: Run, metric: JobMetric | RunMetric, tau: float) -> dict[str, Any]:
-    """Return the sum of a metric over the jobs of a run, and counts of jobs.
-
-    A job that did not end (or was rejected) counts as if it ended at the run's last instant, with
-    the run time of the trace: its slowdown so far. A metric of the whole run counts as that of one
-    job.
-
-    Args:
-        run: of any status, with `tables_judged`.
-        metric: from `judged_metric`.
-        tau: floor of the run time in bounded slowdowns, in s.
-
-    Returns:
-        ``sum`` over the ``jobs`` that have a value, ``submitted``, ``unfinished`` (of these,
-        ``rejected``, ``killed``), and ``workload``, a hash of the jobs themselves.
-    """
-    jobs = run.jobs
-    last_s = _last_s(run)
-    if isinstance(metric, RunMetric):
-        known = pl.Series([metric.value(run, last_s)] if len(jobs) else [], dtype=pl.Float64)
-    else:
-        value = metric.value(tau, counted_resource(run.resources))
-        known = _so_far(jobs, last_s).select(value.alias("v"))["v"].drop_nulls()
-    counts = {name: int((jobs["status"] == name).sum()) for name in ("rejected", "killed")}
-    given = jobs.select(*_GIVEN, *run.resources).sort(pl.col("job_id").cast(pl.String))
-    return {
-        "sum": float(known.sum()),
-        "jobs": len(known),
-        "submitted": len(jobs),
-        "unfinished": int((jobs["status"] != "finished").sum()),
-        **counts,
-        "workload": sha256(given.write_csv().encode()).hexdigest(),
-    }
-
-
-def _so_far(jobs: pl.DataFrame, last_s: float) -> pl.DataFrame:
-    """Return the jobs, with the missing times of unfinished ones filled in."""
-    unfinished = pl.col("end_time_s").is_null()
-    wait = pl.lit(last_s) - pl.col("submit_time_s")
-    return jobs.with_columns(
-        wait_time_s=pl.col("wait_time_s").fill_null(wait),
-        turnaround_time_s=pl.col("turnaround_time_s").fill_null(wait),
-        end_time_s=pl.col("end_time_s").fill_null(last_s),
-        run_time_s=pl.when(unfinished)
-        .then(pl.col("trace_run_time_s"))
-        .otherwise(pl.col("run_time_s")),
-    )
-
-
-def _last_s(run: Run) -> float:
-    """Return the last instant of a run, in s."""
-    latest = (
-        run.scan("timeline").select(pl.col("time_s").max()).collect().item(),
-        run.jobs["end_time_s"].max(),
-        run.jobs["submit_time_s"].max(),
-    )
-    return max((float(time) for time in latest if isinstance(time, (int, float))), default=0.0)

@@ -91,8 +91,10 @@ def _place(begin: Callable[..., Any], scorer: str = "network") -> ModuleType:
 
 
 def _model(begin: Callable[..., Any], scorer: str = "network") -> type[BaseModel]:
-    """Return the one model of arguments beside a learner's `begin`, or where a scorer's are."""
-    place = _place(begin, scorer)
+    """Return the one model of arguments beside a learner's `begin`, or that of a scorer."""
+    if problems := getattr(import_module(begin.__module__), "PROBLEMS", None):
+        return problems[scorer].arguments  # type: ignore[no-any-return]
+    place = _place(begin)
     (model,) = (
         each
         for name, each in vars(place).items()

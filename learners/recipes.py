@@ -150,10 +150,10 @@ offline = Recipe(
 """Launchpad, chapter 7 of the same dissertation."""
 fitness = Recipe("fitness", "evolution", {"scorer": "pairs"}, fixed=("scorer",))
 """After F. Li and B. Hu, "DeepJS: Job scheduling based on deep reinforcement learning in cloud data
-center" (ICBDC 2019); see `simkit.learners.pairs.pair_search`."""
+center" (ICBDC 2019); see `simkit.learners.scorers.search`."""
 rlscheduler = Recipe("rlscheduler", "evolution", {"scorer": "jobs"}, fixed=("scorer",))
 """After D. Zhang et al., "RLScheduler: an automated HPC batch job scheduler using reinforcement
-learning" (SC 2020); see `simkit.learners.pool.job_search`."""
+learning" (SC 2020); see `simkit.learners.scorers.search`."""
 
 USUAL: Final = {recipe.workload: recipe.name for recipe in (deeprm, sofia)}
 """Type of the workload → learner, on a pool in steps. PPO does best on the others."""

@@ -19,10 +19,11 @@ from simkit.scenario.yaml_document import load_scenario
 from simkit.training.evaluate import (
     Candidate,
     evaluate,
+    judge,
+    judged_metric,
     policy_candidate,
 )
 from simkit.training.held_out import held_out, metric_of_agents, parse_seeds
-from simkit.training.judged import judge, judged_metric
 
 NEVER = '''
 class Never:

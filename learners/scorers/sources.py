@@ -1,28 +1,46 @@
-"""Windows of logs to train on: drawn where jobs wait, and others held out."""
+"""Where scorers learn: windows of logs and chunks of a table of tasks, drawn or held out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from math import floor
+from dataclasses import dataclass, replace
+from math import ceil, floor
 from typing import Annotated, Final, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from simkit.arrays import Floats
 from simkit.errors import ScenarioError, TraceError, at_key
 from simkit.experiment.workload import read_trace
-from simkit.learners.common.arguments import unsuited
-from simkit.learners.pool.agent import unknown_rules
-from simkit.learners.pool.jobs import PoolJobs
+from simkit.learners.common.arguments import attempt, unsuited
+from simkit.learners.scorers.agent import foreign_rules, unknown_to_jobs
+from simkit.learners.scorers.job_model import PoolJobs
+from simkit.learners.scorers.pair_model import Chunk, chunks, has_room
 from simkit.scenario import Scenario
 from simkit.scenario.references import File
 from simkit.sections import BrokenRulesError, Count, Section
 from simkit.traces.swf import RLSchedulerLog
+from simkit.workload import Workload
 
-__all__ = ["FurtherLog", "WindowSource", "logs_of"]
+__all__ = ["ChunkSource", "FurtherLog", "WindowSource", "logs_of"]
 
 _TRIES: Final = 20  # to find a window in which jobs wait
+
+
+def _foreign_keys(scenario: Scenario, known: set[str], form: str) -> list[str]:
+    """Return which of a scenario's cluster and power no fast model has, a line each.
+
+    Args:
+        scenario: any.
+        known: keys of the cluster that the model has.
+        form: what the cluster must be, in words.
+    """
+    given = scenario.cluster.model_dump(exclude_defaults=True).keys()
+    problems = [] if given <= known else [f"cluster: must be {form}, and nothing else"]
+    if scenario.power is not None:
+        problems.append("power: is not supported by this learner; leave it out")
+    return problems
 
 
 @dataclass(frozen=True)
@@ -160,12 +178,8 @@ def logs_of(scenario: Scenario, further: Sequence[FurtherLog]) -> list[PoolJobs]
 
     Raises ScenarioError, all problems at once, for what the fast simulation does not support.
     """
-    only_processors = scenario.cluster.model_dump(exclude_defaults=True).keys() <= {"processors"}
-    rules = {
-        "cluster: must be one pool, {processors: N}, and nothing else": only_processors,
-        "power: is not supported by this learner; leave it out": scenario.power is None,
-    }
-    problems = [text for text, holds in rules.items() if not holds] + unknown_rules(scenario)
+    problems = _foreign_keys(scenario, {"processors"}, "one pool, {processors: N}")
+    problems += unknown_to_jobs(scenario)
     if problems:
         known = "one pool of processors that decides at every event by requested times"
         raise unsuited("learn.arguments.scorer:", known, problems)
@@ -183,3 +197,106 @@ def logs_of(scenario: Scenario, further: Sequence[FurtherLog]) -> list[PoolJobs]
     if problems:
         raise ScenarioError(problems)
     return logs
+
+
+_KNOWN: Final = "bags of tasks on machines that are always there"  # to the fast model of a chunk
+
+
+@dataclass(frozen=True)
+class ChunkSource:
+    """Equal chunks of consecutive jobs of a trace, each on an empty cluster.
+
+    Run times are the true ones, whatever the scenario's estimates.
+    """
+
+    trained: tuple[Chunk, ...]
+    """Chunks of the first jobs, in order, each on every number of machines."""
+    held_out: tuple[Chunk, ...]
+    """Chunks of the last jobs, on the scenario's machines; never trained on."""
+    resources: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls, scenario: Scenario, jobs: int, held_out: float, who: str, *,
+        apart: int | None = None, machines: Sequence[int] = (),
+    ) -> ChunkSource:  # fmt: skip
+        """Return the chunks of a scenario.
+
+        Args:
+            scenario: its trace and its cluster.
+            jobs: of each chunk; the last one may have fewer.
+            held_out: share of the chunks one after the other, in [0, 1), rounded down.
+            who: asks for them, such as ``learn.learner: mine``, for messages.
+            apart: jobs from the beginning of a chunk to train on to that of the next; None: `jobs`.
+            machines: how many to train on: the first ones of the cluster, or all of them, over and
+                over; none: the cluster as it is.
+
+        Raises ScenarioError, all problems at once, for what the fast model of a chunk does not
+        know, and for a trace that leaves no chunk to train on.
+        """
+        workload = read_trace(scenario.workload, scenario.seed).workload
+        cluster = scenario.cluster.build(workload)
+        capacity, counts = cluster.capacity, machines or (len(cluster.capacity),)
+        if problems := _misfits(scenario, cluster.resources, workload, capacity):
+            raise unsuited(who, _KNOWN, problems)
+        if has_room(workload.request, capacity):
+            problems = [
+                f"learn.arguments.machines: an instance asks for more than any of {count} has; "
+                "give more, or name the larger machines first"
+                for count in counts
+                if not has_room(workload.request, _repeated(capacity, count))
+            ]
+        in_row = ceil(len(workload) / jobs)
+        cut = (in_row - int(in_row * held_out)) * jobs
+        if not cut:
+            problems.append("workload: has no jobs to train on; give a longer trace or window")
+        if problems:
+            raise ScenarioError(problems)
+        rows = np.arange(len(workload))
+        try:
+            trained = [
+                replace(chunk, capacity=_repeated(capacity, count))
+                for chunk in chunks(workload.take(rows[:cut]), capacity, jobs, apart)
+                for count in counts
+            ]
+            unseen = tuple(chunks(workload.take(rows[cut:]), capacity, jobs))
+        except ScenarioError as error:
+            raise unsuited(who, _KNOWN, error.problems) from None
+        return cls(tuple(trained), unseen, tuple(workload.resources))
+
+    def draw(self, rng: np.random.Generator, count: int) -> list[Chunk]:
+        """Return `count` different chunks to train on, or all if there are fewer, in order."""
+        count = min(count, len(self.trained))
+        chosen = rng.choice(len(self.trained), count, replace=False)
+        return [self.trained[number] for number in sorted(chosen.tolist())]
+
+
+def _repeated(capacity: Floats, count: int) -> Floats:
+    """Return (count, R) of (M, R): the first rows, or all of them, over and over."""
+    return np.ascontiguousarray(capacity[np.arange(count) % len(capacity)])
+
+
+def _misfits(
+    scenario: Scenario, resources: Sequence[str], workload: Workload, capacity: Floats
+) -> list[str]:
+    """Return what of a scenario the fast model of a chunk does not know, a line each.
+
+    Args:
+        scenario: any.
+        resources: names of the cluster's.
+        workload: all jobs; of their tasks, those of the first are looked at.
+        capacity: (M, R) of the machines.
+    """
+    asked = workload.resources
+    problems = _foreign_keys(scenario, {"machines", "processors"}, "machines, or processors")
+    problems += foreign_rules(scenario)
+    if scenario.scheduling.step is not None:
+        problems.append("scheduling: step must be left out")
+    if resources == asked:
+        attempt(lambda: next(chunks(workload, capacity, 1), None), problems)
+    else:
+        problems.append(
+            f"cluster: its resources are {', '.join(resources)}, those of the trace "
+            f"{', '.join(asked)}; name the same ones in the same order"
+        )
+    return problems

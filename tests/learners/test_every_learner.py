@@ -405,7 +405,9 @@ def test_what_it_cannot_learn_from_is_refused(learner, where, arguments, place):
     of_scenario = place.partition(".")[0] in Scenario.model_fields
     # the place itself, or why a learner is not for this scenario
     key = (
-        rf"(^|\n|this scenario('s)? is .*){place}" if of_scenario else f"learn.arguments.{place}: "
+        rf"(^|\n|is for |this scenario is none .*){place}"
+        if of_scenario
+        else f"learn.arguments.{place}: "
     )
     with pytest.raises(ScenarioError, match=key):
         small_training(learner, where=told, **arguments)

@@ -215,7 +215,7 @@ def test_a_log_that_cannot_be_divided_is_told(simkit, tmp_path):
 
 
 def test_burst_classes_of_a_log_need_the_run_time_of_a_class(simkit):
-    words = [word for key, value in {**PPO, "job_sets": 1, "actions": "classes"}.items()
+    words = [word for key, value in {**PPO, "job_sets": 4, "jobs": 60, "actions": "classes"}.items()
              for word in ("--set", f"learn.arguments.{key}={value}")]  # fmt: skip
     train = ("train", "quickstart", "--learner", "ppo", "--iterations", 1, "-o", "t", *words)
     done = simkit(*train)

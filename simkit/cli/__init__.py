@@ -78,7 +78,7 @@ COMMANDS: Final = {
         "Compare agents and heuristics on the same held-out job sets, with confidence intervals.",
     ),
     "bound": (
-        "bound:bound",
+        "results:bound",
         "Say how small waits, turnarounds and slowdowns can be at all, whatever the policy.",
     ),
     "reproduce": (

@@ -8,8 +8,15 @@ import numpy as np
 import pytest
 
 from simkit import carry_out, load_scenario, prepare
-from simkit.analysis.start_prices import EndCosts, bound_by_prices
-from simkit.analysis.time_bound import METRICS, TimedJobs, bounds_of, run_one_at_a_time, time_bound
+from simkit.analysis.time_bound import (
+    METRICS,
+    EndCosts,
+    TimedJobs,
+    bound_by_prices,
+    bounds_of,
+    run_one_at_a_time,
+    time_bound,
+)
 from simkit.errors import ScenarioError
 from simkit.workload import Workload
 

@@ -513,7 +513,7 @@ burst_times = typer.Typer(
 
 
 Model = Literal["local-power-law", "trees", "network"]
-"""The kinds of models; see `simkit.learners.run_times.burst_models`."""
+"""The kinds of models; see `simkit.learners.run_times.burst_predictor`."""
 
 
 @burst_times.command("fit")

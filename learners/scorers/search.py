@@ -188,6 +188,7 @@ class JobProblem(ScorerProblem[JobScorer, PoolJobs]):
     streams: ClassVar = ("windows",)
     criterion: ClassVar = "slowdown"
     held_out_metrics: ClassVar = ("slowdown", "slowdown_geometric", "slowdown_ratio")
+    metrics_of_runs: ClassVar = dict.fromkeys(held_out_metrics, "bounded_slowdown")
 
     @staticmethod
     def source_of(scenario: Scenario, chosen: JobArguments) -> list[PoolJobs]:
@@ -262,6 +263,13 @@ def _geometric(numbers: Floats) -> float:
 # --- pairs ----------------------------------------------------------------------------------------
 
 
+OF_RUNS: Final[Mapping[Objective, str]] = {
+    "makespan": "makespan_s", "turnaround": "turnaround_time_s",
+    "weighted-turnaround": "turnaround_time_s", "slowdown": "slowdown",
+}  # fmt: skip
+"""Objective → the metric of runs that stands for it."""
+
+
 class PairArguments(ScorerArguments):
     """The keys of `learn.arguments` with `scorer: pairs`."""
 
@@ -304,6 +312,10 @@ class PairProblem(ScorerProblem[PairScorer, Chunk]):
     streams: ClassVar = ("chunks",)
     criterion: ClassVar = "cost_ratio"
     held_out_metrics: ClassVar = ("cost_ratio", "cost", "unfinished")
+
+    @property
+    def metrics_of_runs(self) -> Mapping[str, str]:
+        return dict.fromkeys(self.held_out_metrics, OF_RUNS[self.chosen.objective])
 
     @staticmethod
     def source_of(scenario: Scenario, chosen: PairArguments) -> ChunkSource:

@@ -18,7 +18,7 @@ from simkit.errors import PolicyError, RunError
 from simkit.learners.common.bundle import Bundle, Description
 from simkit.learners.common.inference import WeightedScorer
 from simkit.learners.common.shapes import Width
-from simkit.learners.scorers.job_scorer import FEATURES, JobRules, JobScorer
+from simkit.learners.scorers.job_scorer import FEATURES, Backfill, End, JobRules, JobScorer
 from simkit.learners.scorers.pair_scorer import FeatureSet, PairScorer, feature_names
 from simkit.learners.scorers.policies import DrawnPairs, EasyByScorer, ScorerFitness, ScorerOrder
 from simkit.policy import Action, State, SystemInfo
@@ -27,7 +27,7 @@ from simkit.policy.fitness import FitnessPolicy
 from simkit.policy.task import Task
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import DESCRIPTION, agent_label
-from simkit.sections import Section
+from simkit.sections import Count, Section
 
 __all__ = ["JobAgent", "JobDescription", "PairAgent", "PairDescription", "ScorerAgent",
            "describe_jobs", "describe_pairs", "foreign_rules", "unknown_to_jobs"]  # fmt: skip
@@ -75,9 +75,12 @@ class PairObservation(Section):
 
 
 class JobActions(JobRules):
-    """What may be chosen: a waiting job."""
+    """What may be chosen: a waiting job; a bundle leaves no rule to a default."""
 
     type: Literal["jobs"]
+    visible: Count
+    backfill: Backfill
+    end: End
 
 
 class PairActions(Section):

@@ -135,30 +135,29 @@ class DeepJSTraining(TorchTraining):
     extendable = True
     criterion = "cost"
     held_out_metrics = ("cost",)
+    chosen: DeepJSArguments
+    network: Perceptron
 
     def __init__(
-        self, scenario: Scenario, source: ChunkSource, arguments: DeepJSArguments, seed: int,
+        self, scenario: Scenario, source: ChunkSource, chosen: DeepJSArguments, seed: int,
         device: str,
     ) -> None:  # fmt: skip
-        super().__init__(scenario, arguments, seed, ("pairs",))
-        self.chosen, self.source, self.device = arguments, source, device
+        # Environment
+        super().__init__(scenario, chosen, seed, ("pairs",))
+        self.source, self.device = source, device
         # Agent
-        paper, hidden = arguments.features == "paper", arguments.hidden
+        paper, hidden = chosen.features == "paper", chosen.hidden
         self.blank = PairScorer.of_paper(hidden) if paper else PairScorer.by_terms({}, hidden)
         shape = PerceptronShape(type="perceptron", layers=self.blank.widths, activation="tanh")
         with seeded(self.stream("weights")):
-            self._network = Perceptron(shape) if paper else _WithSum(shape, _first_sum(arguments))
-        self._network.to(device)
-        self.optimiser = torch.optim.Adam(self._network.parameters(), arguments.learning_rate)
-
-    @property
-    def network(self) -> Perceptron:
-        return self._network
+            self.network = Perceptron(shape) if paper else _WithSum(shape, _first_sum(chosen))
+        self.network.to(device)
+        self.optimiser = torch.optim.Adam(self.network.parameters(), chosen.learning_rate)
 
     @property
     def scorer(self) -> PairScorer:
         """The current network as a scorer."""
-        weights: dict[str, Any] = {"linear": self.blank.linear} | weights_of(self._network)
+        weights: dict[str, Any] = {"linear": self.blank.linear} | weights_of(self.network)
         return self.blank.of_bundle(weights, "training")
 
     def iterate(self) -> Mapping[str, float]:
@@ -178,13 +177,8 @@ class DeepJSTraining(TorchTraining):
         rng = self.generators["pairs"]
         rollouts = [roll_out(chunk, scorer, rng) for _ in range(self.chosen.rollouts)]
         _refuse_endless([rollout.makespan for rollout in rollouts], f"chunk {number // sizes}")
-        # Update: one step per batch, one rollout after another
-        better = advantages(rollouts, by_tick=self.chosen.baseline == "tick")
-        clipped = self.chosen.update == "ppo"
-        before = [self._log_probabilities(rollout) if clipped else None for rollout in rollouts]
-        for _ in range(self.chosen.epochs):
-            for rollout, advantage, old in zip(rollouts, better, before, strict=True):
-                self._learn_from(rollout, advantage, old)
+        # Update
+        self._update(rollouts, advantages(rollouts, by_tick=self.chosen.baseline == "tick"))
         # Logging
         cost = float(np.mean([rollout.makespan for rollout in rollouts]))
         decisions = float(sum(len(rollout.chosen) for rollout in rollouts))
@@ -193,7 +187,15 @@ class DeepJSTraining(TorchTraining):
             **greedy,
         }  # fmt: skip
 
-    def _learn_from(self, rollout: Trajectory, advantage: Floats, before: Tensor | None) -> None:
+    def _update(self, rollouts: Sequence[Trajectory], better: Sequence[Floats]) -> None:
+        """Learn from rollouts with (D,) advantages, one after another."""
+        clipped = self.chosen.update == "ppo"
+        before = [self._log_probabilities(rollout) if clipped else None for rollout in rollouts]
+        for _ in range(self.chosen.epochs):
+            for rollout, advantage, old in zip(rollouts, better, before, strict=True):
+                self._improve(rollout, advantage, old)
+
+    def _improve(self, rollout: Trajectory, advantage: Floats, before: Tensor | None) -> None:
         """Take a step of the optimiser for each batch of a rollout.
 
         Args:
@@ -230,7 +232,7 @@ class DeepJSTraining(TorchTraining):
         first = rollout.first[begin : end + 1]
         rows, place = np.unique(rollout.pairs[first[0] : first[-1]], return_inverse=True)
         seen = torch.from_numpy(rollout.seen[rows]).to(self.device)  # (U, F)
-        logits = self._network(seen)[:, 0][torch.from_numpy(place).to(self.device)]  # (P,)
+        logits = self.network(seen)[:, 0][torch.from_numpy(place).to(self.device)]  # (P,)
         decision = torch.from_numpy(np.repeat(np.arange(end - begin), np.diff(first)))
         log_probs = ragged_log_softmax(logits, decision.to(self.device), end - begin)
         drawn = torch.from_numpy(first[:-1] - first[0] + rollout.chosen[begin:end])

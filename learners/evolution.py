@@ -110,15 +110,18 @@ def begin(
 class EvolutionTraining(SeededTraining):
     """A training by an evolution strategy."""
 
+    learner = "evolution"
     extendable = True
+    chosen: SearchArguments
 
     def __init__(
-        self, scenario: Scenario, problem: Problem[Any], arguments: SearchArguments, seed: int,
-        learner: str = "evolution",
+        self, scenario: Scenario, problem: Problem[Any], chosen: SearchArguments, seed: int,
+        learner: str,
     ) -> None:  # fmt: skip
-        super().__init__(scenario, arguments, seed, (*problem.streams, "steps"), learner)
-        self.chosen, self.problem = arguments, problem
-        self.criterion = problem.criterion
+        # Environment
+        super().__init__(scenario, chosen, seed, (*problem.streams, "steps"), learner)
+        self.problem, self.criterion = problem, problem.criterion
+        # Agent
         self.search = self._search()
 
     @property
@@ -146,15 +149,15 @@ class EvolutionTraining(SeededTraining):
 
         If no slice has a job, nothing is learned, and only `NOTHING_DONE` is returned.
         """
-        # Draw
+        # Rollout: every candidate plays the same slices
         drawn = self.problem.draw(self.generators)
         if drawn is None:
             return NOTHING_DONE
-        # Score
         candidates = self.search.ask()
         scores, logged = self.problem.score(candidates, drawn, self.generators)
-        # Search on
+        # Update
         self.search.tell(scores)
+        # Logging
         return {"return": float(scores.mean()), **logged}
 
     def held_out(self) -> Mapping[str, float]:

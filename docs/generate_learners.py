@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
+from types import ModuleType
 from typing import Any, get_type_hints
 
 from generate_scenario import type_words
@@ -27,6 +28,12 @@ UNITS = {
     "warm_up": "iterations", "updates": "steps", "watched": "games",
 }  # fmt: skip
 """Argument → what it counts; all others have no unit."""
+LOCKSTEP = "job sets in lock-step"
+WAYS = {
+    "SLOTS": "numbered slots in lock-step", "USUAL": "simulations, and episodes of a ready pool",
+}  # fmt: skip
+"""Name of a learner's defaults by way to play → the way; the model's own are for `LOCKSTEP`."""
+WITHOUT_END = "games of a ready pool without an end"
 
 
 def learner_arguments() -> dict[str, Callable[[], str]]:
@@ -38,7 +45,7 @@ def _arguments(learner: str) -> str:
     """Return the table of a learner's arguments, or of those in which a recipe differs."""
     begin = find("simkit.learners", learner)
     if not isinstance(begin, Recipe):
-        return _table(_model(begin))
+        return "\n\n".join([_table(_model(begin)), *_by_way_to_play(begin)])
     algorithm = begin.algorithm
     model = _model(find("simkit.learners", algorithm), begin.defaults.get("scorer", "network"))
     if "scorer" in begin.defaults:  # it has arguments of its own
@@ -54,10 +61,40 @@ def _arguments(learner: str) -> str:
     return "\n".join([*head, *rows])
 
 
-def _model(begin: Callable[..., Any], scorer: str = "network") -> type[BaseModel]:
-    """Return the one model of arguments beside a learner's `begin`, or where a scorer's are."""
+def _by_way_to_play(begin: Callable[..., Any]) -> Iterator[str]:
+    """Yield the table of the defaults that depend on what is played, if there are any."""
+    place, model = _place(begin), _model(begin)
+    defaults: dict[str, Mapping[str, Any]] = {
+        way: vars(place)[name] for name, way in WAYS.items() if name in vars(place)
+    }
+    recipes = [each for each in vars(place).values() if isinstance(each, Recipe)]
+    if recipes:
+        defaults[WITHOUT_END] = recipes[0].defaults
+    usual = {name: field.default for name, field in model.model_fields.items()}
+    rows = [
+        [f"`{name}`", *(f"`{_shown(given.get(name, usual[name]))}`"
+                        for given in ({}, *defaults.values()))]
+        for name in usual
+        if any(given.get(name, usual[name]) != usual[name] for given in defaults.values())
+    ]  # fmt: skip
+    if rows:
+        heads = ["argument", LOCKSTEP, *defaults]
+        head, *lines = (f"| {' | '.join(row)} |" for row in (heads, *rows))
+        told = "Defaults that depend on what is played:"
+        yield "\n".join([told, "", head, "|---" * len(heads) + "|", *lines])
+
+
+def _place(begin: Callable[..., Any], scorer: str = "network") -> ModuleType:
+    """Return the module of a learner's arguments, or of a scorer's."""
     problems = getattr(import_module(begin.__module__), "PROBLEMS", {})
-    place = import_module(problems.get(scorer, begin).__module__)
+    return import_module(problems.get(scorer, begin).__module__)
+
+
+def _model(begin: Callable[..., Any], scorer: str = "network") -> type[BaseModel]:
+    """Return the one model of arguments beside a learner's `begin`, or that of a scorer."""
+    if problems := getattr(import_module(begin.__module__), "PROBLEMS", None):
+        return problems[scorer].arguments  # type: ignore[no-any-return]
+    place = _place(begin)
     (model,) = (
         each
         for name, each in vars(place).items()

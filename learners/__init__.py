@@ -2,14 +2,13 @@
 
 What an algorithm of your own needs is here:
 
-    from simkit.learners import GamesArguments, TorchTraining, games_of, prepared, roll_out
+    from simkit.learners import GamesArguments, GamesTraining, games_of, prepared, roll_out
 
 Names are imported when they are first used, so that an agent runs without torch.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,15 +27,14 @@ if TYPE_CHECKING:
     from simkit.learners.common.networks import ActorCritic as ActorCritic
     from simkit.learners.common.networks import build as build
     from simkit.learners.common.networks import seeded as seeded
+    from simkit.learners.common.returns import credit as credit
     from simkit.learners.common.returns import deviation_by_group as deviation_by_group
     from simkit.learners.common.returns import generalised_advantages as generalised_advantages
-    from simkit.learners.common.returns import rewards_to_go as rewards_to_go
-    from simkit.learners.common.returns import rollout_means as rollout_means
-    from simkit.learners.common.returns import slice_shares as slice_shares
     from simkit.learners.common.rollouts import Rollouts as Rollouts
     from simkit.learners.common.rollouts import judged as judged
     from simkit.learners.common.rollouts import minibatches as minibatches
     from simkit.learners.common.rollouts import roll_out as roll_out
+    from simkit.learners.common.torch_training import GamesTraining as GamesTraining
     from simkit.learners.common.torch_training import TorchTraining as TorchTraining
     from simkit.learners.games.choice import GamesArguments as GamesArguments
     from simkit.learners.games.choice import games_of as games_of
@@ -47,27 +45,19 @@ _NAMES = {
     "reinforce_gain sample squared_error",
     "common.games": "Games Source logged results_of",
     "common.networks": "ActorCritic build seeded",
-    "common.returns": "deviation_by_group generalised_advantages rewards_to_go rollout_means "
-    "slice_shares",
+    "common.returns": "credit deviation_by_group generalised_advantages",
     "common.rollouts": "Rollouts judged minibatches roll_out",
-    "common.torch_training": "TorchTraining",
+    "common.torch_training": "GamesTraining TorchTraining",
     "games.choice": "GamesArguments games_of",
 }
 """Module → its public names."""
-_PLACES = {name: module for module, names in _NAMES.items() for name in names.split()}
-
-__all__ = sorted(_PLACES)
+__all__ = sorted(" ".join(_NAMES.values()).split())
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used."""
-    try:
-        place = _PLACES[name]
-    except KeyError:
-        raise AttributeError(f"module 'simkit.learners' has no attribute {name!r}") from None
-    value = getattr(import_module(f"simkit.learners.{place}"), name)
-    globals()[name] = value
-    return value
+    from simkit.plugins import public_name
+
+    return public_name(globals(), _NAMES, name)
 
 
 def __dir__() -> list[str]:

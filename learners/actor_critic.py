@@ -22,10 +22,10 @@ returns are compared with those of the same slice, or by games without an end.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import nan
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
-import numpy as np
 import torch
 from pydantic import Field, model_validator
 
@@ -40,12 +40,11 @@ from simkit.learners.common.actor_critic.policy_losses import (
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
 from simkit.learners.common.distributions import entropy
 from simkit.learners.common.experience import Endless, Episodes
-from simkit.learners.common.games import NOTHING_DONE, Source
-from simkit.learners.common.networks import seeded
+from simkit.learners.common.games import NOTHING_DONE, mean_of
+from simkit.learners.common.networks import Network, seeded
 from simkit.learners.common.optimisers import linear, take_step
-from simkit.learners.common.rollouts import judged
 from simkit.learners.common.shapes import Width
-from simkit.learners.common.torch_training import TorchTraining
+from simkit.learners.common.torch_training import GamesTraining
 from simkit.learners.common.training import Stateful
 from simkit.learners.games.choice import EPISODES, EndlessArguments, games_of, usual_numbers
 from simkit.learners.games.ready_pool import ReadySource
@@ -183,42 +182,41 @@ def begin(
     if chosen.dataset is not None:
         playing = chosen.games is not None and chosen.iterations > chosen.clone + chosen.offline
         data = Recorded.read(Path(chosen.dataset), source, chosen.discount, playing=playing)
-    return ActorCriticTraining(scenario, source, data, chosen, seed, device, learner)
+    return ActorCriticTraining(scenario, source, chosen, seed, device, learner, data)
 
 
-class ActorCriticTraining(TorchTraining):
+class ActorCriticTraining(GamesTraining):
     """A training of an actor and its critics."""
 
     learner = "actor-critic"
     less_is_better = ReadySource.less_is_better
+    chosen: ActorCriticArguments
+    network: ActorAndCritics
 
     def __init__(
-        self, scenario: Scenario, source: AnySource, data: Recorded | None,
-        arguments: ActorCriticArguments, seed: int, device: str, learner: str,
+        self, scenario: Scenario, source: AnySource, chosen: ActorCriticArguments, seed: int,
+        device: str, learner: str, data: Recorded | None,
     ) -> None:  # fmt: skip
-        streams = ("job_sets", "streams", "actions", "memories")
-        super().__init__(scenario, arguments, seed, streams, learner)
-        self.chosen, self.device = arguments, device
         # Environment
-        self.source: Source[Any] = source
-        self.criterion, self.data = source.criterion, data
-        self.unseen = source.held_out(arguments.held_out_sets)
-        # Memory
+        streams = ("job_sets", "streams", "actions", "memories")
+        super().__init__(scenario, source, chosen, seed, device, learner, streams)
+        self.data = data
         self.experience = self._experience(source)
         # Agent
-        shape = source.scorer(arguments.hidden)
+        shape = source.scorer(chosen.hidden)
         with seeded(self.stream("weights")):
-            self._network = ActorAndCritics(
-                shape, arguments.critics, arguments.discount, popart=arguments.popart,
+            self.network = ActorAndCritics(
+                shape, chosen.critics, chosen.discount, popart=chosen.popart,
                 temperature=self.experience.first_temperature,
             ).to(device)  # fmt: skip
         groups: list[dict[str, Any]] = [
             {"params": list(self.network.learned())},
             {"params": [self.network.log_temperature], "lr": self.experience.temperature_rate},
         ]
-        self.optimiser = torch.optim.Adam(groups, arguments.learning_rate)
+        self.optimiser = torch.optim.Adam(groups, chosen.learning_rate)
 
     def _experience(self, source: AnySource) -> Episodes | Endless:
+        """Return the games to play, with the memory of them."""
         chosen, rng = self.chosen, self.generators
         if chosen.games is not None:
             assert isinstance(source, ReadySource)
@@ -227,8 +225,8 @@ class ActorCriticTraining(TorchTraining):
         return Episodes(source, chosen.job_sets, chosen.rollouts, chosen.steps, chosen.replay, rng)
 
     @property
-    def network(self) -> ActorAndCritics:
-        return self._network
+    def agent(self) -> Network:
+        return self.network.actor
 
     @property
     def held_out_metrics(self) -> tuple[str, ...]:
@@ -251,33 +249,38 @@ class ActorCriticTraining(TorchTraining):
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
 
-        Of games, see `Episodes.play` and `Endless.play`; ``loss``: of the critics, squared;
-        ``entropy``: of the actor, in nats; ``imitated``: share of decisions that the actor
-        imitated, unless it is soft; ``temperature``: the value of a nat, if it is. If no slice has
-        a job, nothing is learned, and only `NOTHING_DONE` is returned.
+        Of games, see `Episodes.play` and `Endless.play`; of the updates, and not a number without
+        one: ``loss``: of the critics, squared, unless the actor only clones; ``entropy``: of the
+        actor, in nats; ``imitated``: share of decisions that the actor imitated, unless it is soft;
+        ``temperature``: the value of a nat, if it is. If no slice has a job, nothing is learned,
+        and only `NOTHING_DONE` is returned.
         """
         chosen, phase = self.chosen, self.phase
-        # Play
+        # Rollout
         played: Mapping[str, float] = {}
         if phase == "online":
-            played = self.experience.play(self.network.actor, self.device)
+            played = self.experience.play(self.agent, self.device)
         elif phase == "warm-up":
             assert isinstance(self.experience, Endless)
             teacher = {**ORDERS, "left-over": left_over(chosen.max_start)}[chosen.teacher]
-            played = self.experience.play(self.network.actor, self.device, teacher)
+            played = self.experience.play(self.agent, self.device, teacher)
         if played is NOTHING_DONE:
             return played
         # Update
-        done = (self.iteration - 1) / self.iterations
-        self.optimiser.param_groups[0]["lr"] = linear(chosen.learning_rate, 0.0, done)
-        updates = chosen.updates if len(self.experience.memory) or not self._own(phase) else 0
-        rows = [self._improve(self._batch(phase), phase) for _ in range(updates)]
+        learned = self._update(phase)
         # Logging
-        names = rows[0] if rows else ("loss", "entropy")
-        learned = {name: float(np.mean([row[name] for row in rows] or [0.0])) for name in names}
         if self._soft(phase):
             learned["temperature"] = float(self.network.log_temperature.detach().exp())
         return {**played, **learned}
+
+    def _update(self, phase: Phase) -> dict[str, float]:
+        """Make the updates of an iteration; return numbers to log."""
+        chosen, done = self.chosen, (self.iteration - 1) / self.iterations
+        self.optimiser.param_groups[0]["lr"] = linear(chosen.learning_rate, 0.0, done)
+        updates = chosen.updates if len(self.experience.memory) or not self._own(phase) else 0
+        rows = [self._improve(self._batch(phase), phase) for _ in range(updates)]
+        names = rows[0] if rows else ("loss", "entropy")
+        return {name: mean_of(row[name] for row in rows) for name in names}
 
     def _soft(self, phase: Phase) -> bool:
         return phase == "online" and self.chosen.actor == "soft"
@@ -318,7 +321,7 @@ class ActorCriticTraining(TorchTraining):
         temperature = network.log_temperature.detach().exp() if soft else 0.0
         learned = {"entropy": float(entropy(log_probs.detach()).mean())}
         # Critics
-        error = torch.zeros(())
+        error = torch.zeros(())  # clones learn no values
         if phase != "clone":
             goals = network.goals(batch, self.experience.usual, temperature)
             error = network.critics.error(batch.seen, batch.actions, goals)
@@ -338,21 +341,15 @@ class ActorCriticTraining(TorchTraining):
             learned["imitated"] = float((weights > 0).float().mean())
         take_step(self.optimiser, error + loss, LARGEST_GRADIENT)
         network.follow(chosen.follow)
-        return {"loss": float(error.detach()), **learned}
+        return {"loss": nan if phase == "clone" else float(error.detach()), **learned}
 
     def evaluate(self) -> Mapping[str, float]:
-        """Evaluate the agent on held-out slices; see `results_of`.
+        """Evaluate the agent on held-out slices; see `judged`.
 
         Agents of endless games are judged by their likeliest actions and, with the suffix
         ``_drawn``, by drawn ones, with the same draws in every evaluation.
         """
-        endless = isinstance(self.experience, Endless)
-        scores = judged(
-            self.source, self.unseen, self.network.actor, lambda: self.stream("held_out"),
-            self.device, drawn_too=endless,
-        )  # fmt: skip
-        return {name: scores[name] for name in ReadySource.endless_metrics} if endless else scores
-
-    def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
-        actor = self.network.actor
-        self.write_network(folder, actor, self.source.describe(actor.shape), curve_end)
+        if not isinstance(self.experience, Endless):
+            return self.judge()
+        scores = self.judge(drawn_too=True)
+        return {name: scores[name] for name in self.held_out_metrics}

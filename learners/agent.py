@@ -13,16 +13,22 @@ from typing import Any
 from pydantic import ValidationError
 
 from simkit.errors import RunError, ScenarioError, SimkitError
-from simkit.learners.common.bundle import Bundle, Choose, ViewDescription, read_bundle, up_to_date
+from simkit.learners.common.bundle import (
+    Bundle,
+    Choose,
+    Description,
+    ViewDescription,
+    read_bundle,
+    up_to_date,
+)
 from simkit.learners.games.view_agent import ViewAgent
-from simkit.learners.pairs.agent import PairAgent, PairDescription
-from simkit.learners.pool.agent import PoolAgent, PoolDescription
+from simkit.learners.scorers.agent import JobAgent, JobDescription, PairAgent, PairDescription
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import DESCRIPTION
 from simkit.scenario.overrides import dotted
-from simkit.sections import Section, problems_of
+from simkit.sections import problems_of
 
-Agent = ViewAgent | PoolAgent | PairAgent
+Agent = ViewAgent | JobAgent | PairAgent
 
 
 def load_agent(
@@ -75,17 +81,17 @@ def load_agent(
 def _build(bundle: Bundle, given: Mapping[str, Any], scenario: Scenario | None) -> Agent:
     """Return the agent; raises RunError if the description is malformed."""
     where, remedy = bundle.folder / DESCRIPTION, "restore the bundle or train the agent again"
-    models: dict[str, type[Section]] = {"jobs": PoolDescription, "pairs": PairDescription}
+    models: dict[str, type[Description]] = {"jobs": JobDescription, "pairs": PairDescription}
     model = models.get(str(bundle.description["actions"].get("type")), ViewDescription)
     try:
-        if model is PoolDescription:
-            return PoolAgent.of(bundle, PoolDescription.read(bundle.description))
-        if model is PairDescription:
-            choose = given.get("choose", "greedy")
-            described = PairDescription.read(bundle.description)
-            return PairAgent.of(bundle, described, choose=choose, compat=given.get("compat"))
-        stated = ViewDescription.read(up_to_date(bundle.description))
-        return ViewAgent(bundle, stated, scenario, **given)
+        described = model.read(up_to_date(bundle.description))
+        if isinstance(described, JobDescription):
+            return JobAgent.of(bundle, described)
+        if isinstance(described, PairDescription):
+            own = {key: given[key] for key in PairAgent.accepts if key in given}
+            return PairAgent.of(bundle, described, **own)
+        assert isinstance(described, ViewDescription)
+        return ViewAgent(bundle, described, scenario, **given)
     except SimkitError:
         raise
     except ValidationError as error:

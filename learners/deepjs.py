@@ -30,10 +30,10 @@ from simkit.learners.common.distributions import clipped_gain, ragged_log_softma
 from simkit.learners.common.networks import Perceptron, seeded
 from simkit.learners.common.shapes import PerceptronShape, Width
 from simkit.learners.common.torch_training import TorchTraining, weights_of
-from simkit.learners.pairs.agent import describe
-from simkit.learners.pairs.chunk_source import ChunkSource
-from simkit.learners.pairs.model import CLOCK, Trajectory, play, roll_out
-from simkit.learners.pairs.scorer import RULES, TERMS, FeatureSet, PairScorer, RuleName
+from simkit.learners.scorers.agent import describe_pairs
+from simkit.learners.scorers.pair_model import CLOCK, Trajectory, play, roll_out
+from simkit.learners.scorers.pair_scorer import RULES, TERMS, FeatureSet, PairScorer, RuleName
+from simkit.learners.scorers.sources import ChunkSource
 from simkit.scenario import Scenario
 from simkit.sections import BrokenRulesError, Count, Many, Section
 from simkit.training import Training
@@ -111,7 +111,11 @@ def begin(
 
     def source_of(chosen: DeepJSArguments) -> ChunkSource:
         source = ChunkSource.of(
-            scenario, chosen.jobs, chosen.held_out, "deepjs", machines=chosen.machines
+            scenario,
+            chosen.jobs,
+            chosen.held_out,
+            "learn.learner: deepjs",
+            machines=chosen.machines,
         )
         if chosen.features == "paper" and source.resources != RESOURCES:
             raise ScenarioError(
@@ -131,30 +135,29 @@ class DeepJSTraining(TorchTraining):
     extendable = True
     criterion = "cost"
     held_out_metrics = ("cost",)
+    chosen: DeepJSArguments
+    network: Perceptron
 
     def __init__(
-        self, scenario: Scenario, source: ChunkSource, arguments: DeepJSArguments, seed: int,
+        self, scenario: Scenario, source: ChunkSource, chosen: DeepJSArguments, seed: int,
         device: str,
     ) -> None:  # fmt: skip
-        super().__init__(scenario, arguments, seed, ("pairs",))
-        self.chosen, self.source, self.device = arguments, source, device
+        # Environment
+        super().__init__(scenario, chosen, seed, ("pairs",))
+        self.source, self.device = source, device
         # Agent
-        paper, hidden = arguments.features == "paper", arguments.hidden
+        paper, hidden = chosen.features == "paper", chosen.hidden
         self.blank = PairScorer.of_paper(hidden) if paper else PairScorer.by_terms({}, hidden)
         shape = PerceptronShape(type="perceptron", layers=self.blank.widths, activation="tanh")
         with seeded(self.stream("weights")):
-            self._network = Perceptron(shape) if paper else _WithSum(shape, _first_sum(arguments))
-        self._network.to(device)
-        self.optimiser = torch.optim.Adam(self._network.parameters(), arguments.learning_rate)
-
-    @property
-    def network(self) -> Perceptron:
-        return self._network
+            self.network = Perceptron(shape) if paper else _WithSum(shape, _first_sum(chosen))
+        self.network.to(device)
+        self.optimiser = torch.optim.Adam(self.network.parameters(), chosen.learning_rate)
 
     @property
     def scorer(self) -> PairScorer:
         """The current network as a scorer."""
-        weights: dict[str, Any] = {"linear": self.blank.linear} | weights_of(self._network)
+        weights: dict[str, Any] = {"linear": self.blank.linear} | weights_of(self.network)
         return self.blank.of_bundle(weights, "training")
 
     def iterate(self) -> Mapping[str, float]:
@@ -174,13 +177,8 @@ class DeepJSTraining(TorchTraining):
         rng = self.generators["pairs"]
         rollouts = [roll_out(chunk, scorer, rng) for _ in range(self.chosen.rollouts)]
         _refuse_endless([rollout.makespan for rollout in rollouts], f"chunk {number // sizes}")
-        # Update: one step per batch, one rollout after another
-        better = advantages(rollouts, by_tick=self.chosen.baseline == "tick")
-        clipped = self.chosen.update == "ppo"
-        before = [self._log_probabilities(rollout) if clipped else None for rollout in rollouts]
-        for _ in range(self.chosen.epochs):
-            for rollout, advantage, old in zip(rollouts, better, before, strict=True):
-                self._learn_from(rollout, advantage, old)
+        # Update
+        self._update(rollouts, advantages(rollouts, by_tick=self.chosen.baseline == "tick"))
         # Logging
         cost = float(np.mean([rollout.makespan for rollout in rollouts]))
         decisions = float(sum(len(rollout.chosen) for rollout in rollouts))
@@ -189,7 +187,15 @@ class DeepJSTraining(TorchTraining):
             **greedy,
         }  # fmt: skip
 
-    def _learn_from(self, rollout: Trajectory, advantage: Floats, before: Tensor | None) -> None:
+    def _update(self, rollouts: Sequence[Trajectory], better: Sequence[Floats]) -> None:
+        """Learn from rollouts with (D,) advantages, one after another."""
+        clipped = self.chosen.update == "ppo"
+        before = [self._log_probabilities(rollout) if clipped else None for rollout in rollouts]
+        for _ in range(self.chosen.epochs):
+            for rollout, advantage, old in zip(rollouts, better, before, strict=True):
+                self._improve(rollout, advantage, old)
+
+    def _improve(self, rollout: Trajectory, advantage: Floats, before: Tensor | None) -> None:
         """Take a step of the optimiser for each batch of a rollout.
 
         Args:
@@ -226,7 +232,7 @@ class DeepJSTraining(TorchTraining):
         first = rollout.first[begin : end + 1]
         rows, place = np.unique(rollout.pairs[first[0] : first[-1]], return_inverse=True)
         seen = torch.from_numpy(rollout.seen[rows]).to(self.device)  # (U, F)
-        logits = self._network(seen)[:, 0][torch.from_numpy(place).to(self.device)]  # (P,)
+        logits = self.network(seen)[:, 0][torch.from_numpy(place).to(self.device)]  # (P,)
         decision = torch.from_numpy(np.repeat(np.arange(end - begin), np.diff(first)))
         log_probs = ragged_log_softmax(logits, decision.to(self.device), end - begin)
         drawn = torch.from_numpy(first[:-1] - first[0] + rollout.chosen[begin:end])
@@ -243,7 +249,7 @@ class DeepJSTraining(TorchTraining):
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         scorer = self.scorer
-        how = describe(scorer, self.source.resources)
+        how = describe_pairs(scorer, self.source.resources)
         self.write_weights(folder, scorer.stored, how, curve_end)
 
 

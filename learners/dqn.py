@@ -20,7 +20,6 @@ well as those with many.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -28,10 +27,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from pydantic import Field, model_validator
+from torch import Tensor
 
 from simkit.agent.actions import Starts
 from simkit.agent.burst_classes import PATIENCE
-from simkit.arrays import Bools, Floats, Ints
+from simkit.arrays import Bools, Ints
 from simkit.learners.common.actor_critic.action_values import (
     ValueNetwork,
     best_next,
@@ -39,8 +39,21 @@ from simkit.learners.common.actor_critic.action_values import (
     target_of,
 )
 from simkit.learners.common.arguments import Extent, NotNegative, Positive, Share, prepared
-from simkit.learners.common.games import NOTHING_DONE, Games, Source, logged, results_of
-from simkit.learners.common.networks import build, seeded
+from simkit.learners.common.experience import (
+    ComparingRecorder,
+    Move,
+    NStepRecorder,
+    Transition,
+)
+from simkit.learners.common.games import (
+    NOTHING_DONE,
+    Games,
+    Source,
+    logged,
+    mean_of,
+    results_of,
+)
+from simkit.learners.common.networks import Network, build, seeded
 from simkit.learners.common.optimisers import (
     OptimiserName,
     linear,
@@ -48,10 +61,9 @@ from simkit.learners.common.optimisers import (
     set_learning_rate,
     take_step,
 )
-from simkit.learners.common.replay import NSteps, PrioritisedReplay, Replay
-from simkit.learners.common.returns import deviation_by_group, rewards_to_go, rollout_means
+from simkit.learners.common.replay import PrioritisedReplay, Replay
 from simkit.learners.common.shapes import Width
-from simkit.learners.common.torch_training import Kept, TorchTraining
+from simkit.learners.common.torch_training import GamesTraining, Kept
 from simkit.learners.common.training import Stateful
 from simkit.learners.games.choice import GamesArguments, games_of, usual_numbers
 from simkit.learners.games.job_sets import ClassRules
@@ -59,6 +71,7 @@ from simkit.learners.lockstep.class_games import ClassMask
 from simkit.learners.lockstep.class_slots import Reading
 from simkit.scenario import Scenario
 from simkit.sections import BrokenRulesError, Count
+from simkit.text import counted
 from simkit.training import Training
 
 Part = Annotated[float, Field(ge=0, le=1)]
@@ -157,6 +170,13 @@ class DQNArguments(GamesArguments):
             raise BrokenRulesError([(("mask",), text)])
         return self
 
+    @model_validator(mode="after")
+    def _memory_holds_a_batch(self) -> Self:
+        if self.batch > self.replay:
+            text = f"is {self.batch}, but the memory (replay) holds {self.replay}, so that it never"
+            raise BrokenRulesError([(("batch",), f"{text} learns; give at most that")])
+        return self
+
 
 def begin(
     scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
@@ -180,38 +200,35 @@ def begin(
     return DQNTraining(scenario, source, chosen, seed, device)
 
 
-class DQNTraining(TorchTraining):
+class DQNTraining(GamesTraining):
     """A training of a deep Q-network."""
 
     learner = "dqn"
+    chosen: DQNArguments
+    network: ValueNetwork
 
     def __init__(
-        self, scenario: Scenario, source: Source[Any], arguments: DQNArguments, seed: int,
-        device: str,
+        self, scenario: Scenario, source: Source[Any], chosen: DQNArguments, seed: int, device: str,
+        learner: str = "dqn",
     ) -> None:  # fmt: skip
-        super().__init__(scenario, arguments, seed, ("job_sets", "actions", "memories"))
-        self.chosen, self.device = arguments, device
         # Environment
-        self.source = source
-        self.unseen = source.held_out(arguments.held_out_sets)
-        self.criterion = source.criterion
+        streams = ("job_sets", "actions", "memories")
+        super().__init__(scenario, source, chosen, seed, device, learner, streams)
         # Agent
-        self.shape = source.scorer(arguments.hidden)
+        self.shape = source.scorer(chosen.hidden)
         with seeded(self.stream("weights")):
-            network = ValueNetwork(build(self.shape), duelling=arguments.duelling)
-        self._network = network.to(device)
-        self.target = target_of(self._network)
+            self.network = ValueNetwork(build(self.shape), duelling=chosen.duelling).to(device)
+        self.target = target_of(self.network)
         self.optimiser = make_optimiser(
-            arguments.optimiser, self.network.parameters(), arguments.learning_rate
+            chosen.optimiser, self.network.parameters(), chosen.learning_rate
         )
         # Memory
-        kind = PrioritisedReplay if arguments.prioritised else Replay
-        self.memory = kind(arguments.replay)
+        self.memory = (PrioritisedReplay if chosen.prioritised else Replay)(chosen.replay)
         self.progress = Progress()
 
     @property
-    def network(self) -> ValueNetwork:
-        return self._network
+    def agent(self) -> Network:
+        return self.network.advantages
 
     def parts(self) -> Mapping[str, Stateful]:
         return {"target": Kept(self.target), "memory": self.memory, "progress": self.progress}
@@ -219,14 +236,15 @@ class DQNTraining(TorchTraining):
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
 
-        ``return``: mean return of an episode, including `shaping`; ``slowdown``, ``unfinished``: of
-        the episodes, over all jobs; ``decisions``; ``explore``: share of random actions; ``loss``:
-        mean over the updates, 0 if there was none.
+        Of the games see `logged`, whose return includes `shaping`; ``explore``: share of random
+        actions; ``loss``: mean over the updates, not a number if there was none. If no slice has a
+        job, nothing is learned, and only `NOTHING_DONE` is returned.
         """
         chosen, done = self.chosen, (self.iteration - 1) / self.iterations
         explore = linear(chosen.explore, chosen.explore_end, 2 * done)
         if chosen.falls:
             set_learning_rate(self.optimiser, linear(chosen.learning_rate, 0.0, done))
+        # Rollout, and an update now and then
         slices = self.source.draw(self.generators["job_sets"], chosen.job_sets)
         games = self.source.games(slices, chosen.rollouts)
         if not len(games.active):
@@ -235,63 +253,31 @@ class DQNTraining(TorchTraining):
         returns, losses, decisions = np.zeros(len(games.steps)), list[float](), 0
         seen = self._see(games)
         while len(active := games.active):
-            # Act
             actions, is_random = self._act(seen, explore)
             steps = games.steps[active]
             rewards = games.step(actions) / self.unit
             returns[active] += rewards
             decisions += len(active)
-            # Remember
             after = np.zeros_like(seen)
             goes_on = np.isin(active, games.active)
             after[goes_on] = still_active = self._see(games)
-            move = Move(
-                active,
-                steps,
-                seen,
-                actions,
-                is_random,
-                self._allowed(seen).sum(axis=1) > 1,
-                rewards,
-                after,
-                ~goes_on,
-                games.cut[active],
-            )
-            self._remember(recorder.add(move))
+            self._remember(recorder.add(Move(
+                active, steps, seen, actions, is_random, self._allowed(seen).sum(axis=1) > 1,
+                rewards, after, ~goes_on, games.cut[active],
+            )))  # fmt: skip
             seen = still_active
-            # Learn
-            losses += self._learn_from(len(active))
-        losses += self._learn_from(self._remember(recorder.rest()))
+            losses += self._update(len(active))
+        losses += self._update(self._remember(recorder.rest()))
         # Logging
         return {
-            **logged(games, float(returns.mean()) * self.unit, decisions),
-            "explore": explore,
-            "loss": float(np.mean(losses)) if losses else 0.0,
-        }
+            **logged(games, float(returns.mean()) * self.unit, decisions), "explore": explore,
+            "loss": mean_of(losses),
+        }  # fmt: skip
 
     @property
     def unit(self) -> int:
         """What rewards are counted in: the number of jobs to choose from, apart from waiting."""
         return self.shape.outputs - 1
-
-    def _recorder(self, episodes: int) -> NStepRecorder | ComparingRecorder:
-        chosen = self.chosen
-        if chosen.rollouts == 1:
-            return NStepRecorder(episodes, chosen.steps, chosen.discount)
-        in_steps = self.source.in_steps
-        return ComparingRecorder(episodes, chosen.rollouts, chosen.discount, in_steps=in_steps)
-
-    def _remember(self, transitions: Iterable[Transition]) -> int:
-        """Store transitions in the memory; return how many."""
-        rows = list(transitions)
-        if rows:
-            self.memory.extend({name: np.array([row[name] for row in rows]) for name in rows[0]})
-        return len(rows)
-
-    def _learn_from(self, decisions: int) -> list[float]:
-        """Make the updates due after further decisions; return their losses."""
-        due = self.progress.updates_due(decisions, self.chosen.decisions_per_update)
-        return [self._learn() for _ in due if len(self.memory) >= self.chosen.batch]
 
     def _see(self, games: Games) -> npt.NDArray[np.float32]:
         """Return (A, K + M + 2): observations, masks, and the number of waiting jobs."""
@@ -302,7 +288,7 @@ class DQNTraining(TorchTraining):
         """Return the masks in the rows of `_see`."""
         return seen[:, self.shape.inputs : -1]
 
-    def _split(self, seen: npt.NDArray[np.float32]) -> tuple[torch.Tensor, torch.Tensor]:
+    def _split(self, seen: npt.NDArray[np.float32]) -> tuple[Tensor, Tensor]:
         """Return the observations and the masks in the rows of `_see`, as tensors."""
         both = torch.from_numpy(seen).to(self.device)
         return both[:, : self.shape.inputs], both[:, self.shape.inputs : -1] > 0
@@ -321,7 +307,26 @@ class DQNTraining(TorchTraining):
         best: Ints = self.network(*self._split(seen)).argmax(dim=-1).cpu().numpy()
         return best
 
-    def _learn(self) -> float:
+    def _recorder(self, episodes: int) -> NStepRecorder | ComparingRecorder:
+        chosen = self.chosen
+        if chosen.rollouts == 1:
+            return NStepRecorder(episodes, chosen.steps, chosen.discount)
+        by_step = self.source.in_steps and chosen.discount == 1
+        return ComparingRecorder(episodes, chosen.rollouts, chosen.discount, by_step=by_step)
+
+    def _remember(self, transitions: Iterable[Transition]) -> int:
+        """Store transitions in the memory; return how many."""
+        rows = list(transitions)
+        if rows:
+            self.memory.extend({name: np.array([row[name] for row in rows]) for name in rows[0]})
+        return len(rows)
+
+    def _update(self, decisions: int) -> list[float]:
+        """Make the updates due after further decisions; return their losses."""
+        due = self.progress.updates_due(decisions, self.chosen.decisions_per_update)
+        return [self._improve() for _ in due if len(self.memory) >= self.chosen.batch]
+
+    def _improve(self) -> float:
         """Take one step of the optimiser; return the loss.
 
         The loss is the mean squared error of the values of the actions taken. Their targets are the
@@ -353,107 +358,23 @@ class DQNTraining(TorchTraining):
             follow(self.target, self.network)
         return float(loss.detach())
 
+    def why_untrained(self) -> str:
+        key = "batch" if self.progress.updates else "decisions_per_update"
+        return (
+            f"the memory holds {counted(len(self.memory), 'decision')}, too few for {key}: "
+            f"{getattr(self.chosen, key)}; lower it, or give more iterations or job_sets"
+        )
+
     def evaluate(self) -> Mapping[str, float]:
-        """Evaluate the agent on the held-out slices, with its best actions; see `outcome`."""
+        """Evaluate the agent on the held-out slices, with its best actions; see `results_of`."""
         games, total = self.source.games(self.unseen), 0.0
         while len(games.active):
             total += float(games.step(self._best(self._see(games))).sum())
         return results_of(games, self.criterion, total / len(games.steps))
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
-        network = self.network.advantages
-        described = self.source.describe(network.shape) | {"choose": "greedy"}
-        self.write_network(folder, network, described, curve_end)
-
-
-Transition = Mapping[str, npt.ArrayLike]
-Seen = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class Move:
-    """An action of each of A active episodes."""
-
-    episode: Ints
-    """(A,) numbers of the episodes."""
-    step: Ints
-    """(A,) time steps."""
-    seen: Seen
-    """(A, …) what was seen; see `DQNTraining._see`."""
-    actions: Ints
-    """(A,)"""
-    is_random: Bools
-    """(A,) whether the action was not the best one."""
-    is_free: Bools
-    """(A,) whether there was another one."""
-    rewards: Floats
-    """(A,)"""
-    after: Seen
-    """(A, …) what was seen after it; 0 at an episode's end."""
-    ends: Bools
-    """(A,) whether the episode ended with it."""
-    is_cut: Bools
-    """(A,) whether it did as it was cut off."""
-
-
-class NStepRecorder:
-    """Makes n-step transitions of moves, as soon as they are complete."""
-
-    def __init__(self, episodes: int, n: int, discount: float) -> None:
-        self._n_steps = [NSteps(n, discount) for _ in range(episodes)]
-
-    def add(self, move: Move) -> Iterator[Transition]:
-        """Take a move of the active episodes; yield what is complete."""
-        for row, steps in enumerate([self._n_steps[game] for game in move.episode.tolist()]):
-            is_cut = move.is_cut[row]  # the outcome is unknown
-            complete = steps.cut(move.seen[row]) if move.is_random[row] or is_cut else []
-            if not is_cut:
-                one = move.seen[row], int(move.actions[row]), float(move.rewards[row])
-                complete += steps.add(*one, move.after[row], over=bool(move.ends[row]))
-            yield from complete
-
-    def rest(self) -> Iterator[Transition]:
-        """Yield what is left when all episodes have ended: nothing."""
-        return iter(())
-
-
-class ComparingRecorder:
-    """Compares what actions earned with the mean of their slice's episodes, when all have ended.
-
-    An action is credited with its return minus `step_means`, or `decision_means` where time does
-    not pass in steps. Credits are in deviations of their slice, so that slices with long waits
-    count no more than others.
-    """
-
-    def __init__(self, episodes: int, rollouts: int, discount: float, *, in_steps: bool) -> None:
-        """Expect `rollouts` episodes of each slice; `in_steps`: see `Source`."""
-        self._episodes, self._rollouts = episodes, rollouts
-        self._discount, self._in_steps = discount, in_steps
-        self._moves: list[Move] = []
-
-    def add(self, move: Move) -> Iterator[Transition]:
-        """Take a move of the active episodes."""
-        self._moves.append(move)
-        return iter(())
-
-    def rest(self) -> Iterator[Transition]:
-        """Yield a transition for each decision that left a choice."""
-        shape = len(self._moves), self._episodes
-        rewards, steps = np.zeros(shape), np.zeros(shape, np.int64)
-        for number, move in enumerate(self._moves):
-            rewards[number, move.episode], steps[number, move.episode] = move.rewards, move.step
-        to_go = rewards_to_go(rewards, self._discount)
-        by_step = self._in_steps and self._discount == 1
-        credit = to_go - rollout_means(rewards, to_go, steps, self._rollouts, by_step=by_step)
-        slices = np.repeat(np.arange(self._episodes) // self._rollouts, len(credit))
-        credit /= deviation_by_group(credit.T.ravel(), slices).reshape(credit.T.shape).T
-        for number, move in enumerate(self._moves):
-            for row in np.flatnonzero(move.is_free).tolist():
-                yield {
-                    "seen": move.seen[row], "action": int(move.actions[row]),
-                    "reward": float(credit[number, move.episode[row]]), "after": move.after[row],
-                    "discount": 0.0,
-                }  # fmt: skip
+        how = self.source.describe(self.agent.shape) | {"choose": "greedy"}
+        self.write_network(folder, self.agent, how, curve_end)
 
 
 class Progress:

@@ -10,7 +10,7 @@ pairs of a machine and a task.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simkit.arrays import Floats, stream
+from simkit.learners.common.arguments import prepared
 from simkit.learners.common.evolution import (
     AntitheticEvolution,
     CMAEvolution,
@@ -26,9 +27,9 @@ from simkit.learners.common.evolution import (
 )
 from simkit.learners.common.games import NOTHING_DONE
 from simkit.learners.common.training import SeededTraining, Stateful
-from simkit.learners.games import network_search
-from simkit.learners.pairs import pair_search
-from simkit.learners.pool import job_search
+from simkit.learners.games.choice import usual_numbers
+from simkit.learners.games.network_search import USUAL, NetworkProblem
+from simkit.learners.scorers.search import JobProblem, PairProblem
 from simkit.scenario import Scenario
 from simkit.training import Training
 
@@ -76,14 +77,12 @@ class Problem(Protocol[Drawn]):
         """Return the arrays and the description of the agent with (P,) weights, for a bundle."""
 
 
-Prepare = Callable[
-    [Scenario, Mapping[str, Any], str, str, np.random.Generator],
-    tuple[SearchArguments, Problem[Any]],
-]
-PROBLEMS: Final[Mapping[str, Prepare]] = {
-    "network": network_search.prepare, "jobs": job_search.prepare, "pairs": pair_search.prepare,
+PROBLEMS: Final[Mapping[str, Any]] = {
+    "network": NetworkProblem, "jobs": JobProblem, "pairs": PairProblem,
 }  # fmt: skip
-"""`scorer` → what reads its arguments and makes its problem."""
+"""`scorer` → its problem: a class with a model of its `arguments`, and what it learns from, as
+`source_of` returns it for a scenario and arguments; made from these and a generator, which draws
+the first weights."""
 
 
 def begin(
@@ -98,24 +97,31 @@ def begin(
     arguments out of range, or a device other than the CPU; PluginError without safetensors, cma or,
     for jobs and pairs, numba.
     """
-    prepare: Prepare = PROBLEMS.get(str(arguments.get("scorer")), network_search.prepare)
-    first = stream(seed, f"{learner}.weights")
-    chosen, problem = prepare(scenario, arguments, device, learner, first)
+    kind = PROBLEMS.get(str(arguments.get("scorer")), NetworkProblem)
+    usual = usual_numbers(scenario, USUAL, arguments) if kind is NetworkProblem else {}
+    chosen, source = prepared(
+        kind.arguments, {**usual, **arguments},
+        lambda chosen: kind.source_of(scenario, chosen), device, on_gpu=False,
+    )  # fmt: skip
+    problem = kind(source, chosen, stream(seed, f"{learner}.weights"))
     return EvolutionTraining(scenario, problem, chosen, seed, learner)
 
 
 class EvolutionTraining(SeededTraining):
     """A training by an evolution strategy."""
 
+    learner = "evolution"
     extendable = True
+    chosen: SearchArguments
 
     def __init__(
-        self, scenario: Scenario, problem: Problem[Any], arguments: SearchArguments, seed: int,
-        learner: str = "evolution",
+        self, scenario: Scenario, problem: Problem[Any], chosen: SearchArguments, seed: int,
+        learner: str,
     ) -> None:  # fmt: skip
-        super().__init__(scenario, arguments, seed, (*problem.streams, "steps"), learner)
-        self.chosen, self.problem = arguments, problem
-        self.criterion = problem.criterion
+        # Environment
+        super().__init__(scenario, chosen, seed, (*problem.streams, "steps"), learner)
+        self.problem, self.criterion = problem, problem.criterion
+        # Agent
         self.search = self._search()
 
     @property
@@ -143,15 +149,15 @@ class EvolutionTraining(SeededTraining):
 
         If no slice has a job, nothing is learned, and only `NOTHING_DONE` is returned.
         """
-        # Draw
+        # Rollout: every candidate plays the same slices
         drawn = self.problem.draw(self.generators)
         if drawn is None:
             return NOTHING_DONE
-        # Score
         candidates = self.search.ask()
         scores, logged = self.problem.score(candidates, drawn, self.generators)
-        # Search on
+        # Update
         self.search.tell(scores)
+        # Logging
         return {"return": float(scores.mean()), **logged}
 
     def held_out(self) -> Mapping[str, float]:

@@ -19,7 +19,6 @@ algorithms" (2017), adapted to scheduling. It plays in one of two ways:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Self
 
 import numpy as np
@@ -28,7 +27,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from simkit.agent.rewards import sum_of_powers
-from simkit.arrays import Floats, Ints
+from simkit.arrays import Floats
 from simkit.learners.common.actor_critic.multiplier import Gains, Multiplier
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
 from simkit.learners.common.distributions import (
@@ -38,31 +37,28 @@ from simkit.learners.common.distributions import (
     masked_log_softmax,
     squared_error,
 )
-from simkit.learners.common.games import NOTHING_DONE, Source, logged
+from simkit.learners.common.games import NOTHING_DONE, Source, logged, mean_of
 from simkit.learners.common.imitation import imitate_best, refuse_without_teachers
-from simkit.learners.common.networks import ActorCritic, build, seeded
+from simkit.learners.common.networks import ActorCritic, Network, build, seeded
 from simkit.learners.common.optimisers import linear, set_learning_rate, take_step
 from simkit.learners.common.returns import (
     MovingMean,
     advantages_over_time,
+    credit,
     deviation_by_group,
     generalised_advantages,
-    rewards_to_go,
-    rollout_means,
-    slice_shares,
     time_moved,
 )
 from simkit.learners.common.rollouts import (
     Batch,
     Rollouts,
     Stretch,
-    judged,
     minibatches,
     play_on,
     roll_out,
 )
 from simkit.learners.common.shapes import Width
-from simkit.learners.common.torch_training import TorchTraining
+from simkit.learners.common.torch_training import GamesTraining
 from simkit.learners.common.training import Stateful
 from simkit.learners.games.choice import EndlessArguments, games_of, usual_numbers
 from simkit.learners.games.cost_limit import CostLimit
@@ -203,41 +199,37 @@ def begin(
     return EpisodicPPO(scenario, source, chosen, seed, device, learner)
 
 
-class PPOTraining(TorchTraining):
+class PPOTraining(GamesTraining):
     """A training with PPO: the agent, and its update from decisions with advantages."""
 
     learner = "ppo"
+    chosen: PPOArguments
+    network: ActorCritic
 
     def __init__(
-        self, scenario: Scenario, source: Source[Any], arguments: PPOArguments, seed: int,
-        device: str, learner: str, streams: tuple[str, ...], values: int,
+        self, scenario: Scenario, source: Source[Any], chosen: PPOArguments, seed: int, device: str,
+        learner: str, streams: tuple[str, ...], values: int,
     ) -> None:  # fmt: skip
-        super().__init__(scenario, arguments, seed, streams, learner)
-        self.chosen, self.device = arguments, device
         # Environment
-        self.source = source
-        self.unseen = source.held_out(arguments.held_out_sets)
-        self.criterion = source.criterion
+        super().__init__(scenario, source, chosen, seed, device, learner, streams)
         # Agent
-        shape = source.scorer(arguments.hidden)
         with seeded(self.stream("weights")):
-            network = ActorCritic(build(shape), arguments.hidden, values)
-        self._network = network.to(device)
-        self.optimiser = torch.optim.Adam(self.network.parameters(), arguments.learning_rate)
+            network = build(source.scorer(chosen.hidden))
+            self.network = ActorCritic(network, chosen.hidden, values).to(device)
+        self.optimiser = torch.optim.Adam(self.network.parameters(), chosen.learning_rate)
 
     @property
-    def network(self) -> ActorCritic:
-        return self._network
+    def agent(self) -> Network:
+        return self.network.actor
 
-    def update(self, batch: Batch) -> float:
-        """Learn from decisions; return the mean entropy."""
+    def _update(self, batch: Batch) -> float:
+        """Learn from decisions; return the mean entropy, not a number without a decision."""
         chosen, done = self.chosen, (self.iteration - 1) / self.iterations
         if chosen.falls:
             set_learning_rate(self.optimiser, linear(chosen.learning_rate, 0.0, done))
         weight = linear(chosen.entropy, 0.0, done)
         parts = minibatches(batch, chosen.batch, chosen.epochs, self.generators["parts"])
-        entropies = [self._improve(part, weight) for part in parts]
-        return float(np.mean(entropies)) if entropies else 0.0
+        return mean_of(self._improve(part, weight) for part in parts)
 
     def _improve(self, part: Batch, entropy_weight: float) -> float:
         """Take one step of Adam; return the mean entropy."""
@@ -248,62 +240,53 @@ class PPOTraining(TorchTraining):
             log_probability(log_probs, part.actions), part.log_probability, part.advantage,
             self.chosen.clip,
         )  # fmt: skip
-        error = self.error(values, part.returns)
+        error = self._error(values, part.returns)
         loss = VALUE_SHARE * error - gain - entropy_weight * mean_entropy
         take_step(self.optimiser, loss, LARGEST_GRADIENT)
         return float(mean_entropy.detach())
 
-    def error(self, values: Tensor, returns: Tensor) -> Tensor:
+    def _error(self, values: Tensor, returns: Tensor) -> Tensor:
         """Return the critic's error."""
         return squared_error(values, returns)
-
-    def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
-        actor = self.network.actor
-        self.write_network(folder, actor, self.source.describe(actor.shape), curve_end)
 
 
 class EpisodicPPO(PPOTraining):
     """A training that plays episodes."""
 
     def __init__(
-        self, scenario: Scenario, source: Source[Any], arguments: PPOArguments, seed: int,
-        device: str, learner: str,
+        self, scenario: Scenario, source: Source[Any], chosen: PPOArguments, seed: int, device: str,
+        learner: str,
     ) -> None:  # fmt: skip
         streams = ("job_sets", "actions", "parts", "warm_start")
-        super().__init__(scenario, source, arguments, seed, device, learner, streams, values=1)
+        super().__init__(scenario, source, chosen, seed, device, learner, streams, values=1)
 
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
 
-        ``return``: mean return of an episode; ``slowdown``, ``unfinished``: of the rollouts, over
-        all jobs; ``decisions``: of all rollouts; ``choices``: decisions that left a choice;
-        ``entropy``: the mean over these, in nats; in the first iteration after a warm start
-        ``imitated``, see `imitate`. If no job set has a job, nothing is learned, and only
-        `NOTHING_DONE` is returned.
+        Of the rollouts see `logged`; ``choices``: decisions that left a choice; ``entropy``: the
+        mean over these, in nats; in the first iteration after a warm start ``imitated``, see
+        `imitate`. If no slice has a job, nothing is learned, and only `NOTHING_DONE` is returned.
         """
         chosen = self.chosen
-        warm: Mapping[str, float] = {}
-        if self.iteration == 1:
-            warm = imitate_best(
-                self.network.actor, self.source, self.generators["warm_start"], chosen.warm_start,
-                chosen.job_sets, self.device,
-            )  # fmt: skip
-        slices = self.source.draw(self.generators["job_sets"], chosen.job_sets)
+        rounds = chosen.warm_start if self.iteration == 1 else 0
+        warm = imitate_best(
+            self.agent, self.source, self.generators["warm_start"], rounds, chosen.job_sets,
+            self.device,
+        )  # fmt: skip
         # Rollout
+        slices = self.source.draw(self.generators["job_sets"], chosen.job_sets)
         games = self.source.games(slices, chosen.rollouts)
         if not len(games.active):
             return NOTHING_DONE
         rollouts = roll_out(games, self.network, self.generators["actions"], self.device)
         # Update
         batch = self._batch(rollouts, *self._advantages(rollouts))
-        mean_entropy = self.update(batch)
+        mean_entropy = self._update(batch)
         # Logging
         return {
             **logged(games, rollouts.mean_return, len(rollouts.actions)),
-            "choices": float(len(batch)),
-            "entropy": mean_entropy,
-            **warm,
-        }
+            "choices": float(len(batch)), "entropy": mean_entropy, **warm,
+        }  # fmt: skip
 
     def _advantages(self, rollouts: Rollouts) -> tuple[Floats, Floats]:
         """Return (D,) advantages, and (D,) targets of the critic.
@@ -311,44 +294,33 @@ class EpisodicPPO(PPOTraining):
         The critic counts in standard deviations of its load. Otherwise, its errors at high loads,
         where returns are a hundred times as large, would drown out gains at low loads.
         """
-        chosen, steps, rewards = self.chosen, rollouts.grid(rollouts.step), rollouts.rewards
-        if self.source.relative:
-            rewards = slice_shares(rewards, chosen.rollouts)
-        to_go = rewards_to_go(rewards, 1.0)
-        in_steps = self.source.in_steps
-        baseline = rollout_means(rewards, to_go, steps, chosen.rollouts, by_step=in_steps)
-        difference = rollouts.rows(to_go - baseline)
-        unit = deviation_by_group(difference, self._load(rollouts.episode))
-        values = rollouts.grid(rollouts.rows(baseline) + unit * rollouts.value)
-        passed = time_moved(steps) if in_steps else True
-        decay = np.where(passed, chosen.decay, np.ones(rewards.shape))
-        advantages = generalised_advantages(rewards, values, decay)
-        return rollouts.rows(advantages), rollouts.rows(advantages + values - baseline) / unit
-
-    def _load(self, episode: Ints) -> Ints:
-        """Return (D,) number of the load of each decision's episode."""
-        chosen = self.chosen
-        return self.source.group_of(chosen.job_sets)[episode // chosen.rollouts]
+        chosen, in_steps = self.chosen, self.source.in_steps
+        earned = credit(
+            rollouts.rewards, rollouts.steps, chosen.rollouts, by_step=in_steps,
+            relative=self.source.relative,
+        )  # fmt: skip
+        load = rollouts.groups(self.source, chosen.job_sets)
+        unit = deviation_by_group(rollouts.rows(earned.gain), load)
+        usual = rollouts.rows(earned.usual)
+        values = rollouts.grid(usual + unit * rollouts.value)
+        passed = time_moved(rollouts.steps) if in_steps else True
+        decay = np.where(passed, chosen.decay, np.ones(values.shape))
+        advantages = generalised_advantages(earned.rewards, values, decay)
+        return rollouts.rows(advantages), rollouts.rows(advantages + values - earned.usual) / unit
 
     def _batch(self, rollouts: Rollouts, advantages: Floats, returns: Floats) -> Batch:
         """Return the decisions that left a choice; advantages are divided by their deviation.
 
         This is done for each load separately, lest the highest drowns out the others.
         """
-        rows = np.flatnonzero(rollouts.allowed.sum(axis=1) > 1)
-        load = self._load(rollouts.episode[rows])
+        rows = rollouts.choices
+        load = rollouts.groups(self.source, self.chosen.job_sets)[rows]
         scaled = advantages[rows] / deviation_by_group(advantages[rows], load)
         if self.chosen.largest is not None:
             scaled = np.clip(scaled, -self.chosen.largest, self.chosen.largest)
         if weights := self.chosen.weights:
             scaled *= np.array(weights)[load] / np.mean(weights)
         return rollouts.batch(rows, scaled, returns[rows], self.device)
-
-    def evaluate(self) -> Mapping[str, float]:
-        """Evaluate the agent on the held-out slices; see `judged`."""
-        return judged(
-            self.source, self.unseen, self.network, lambda: self.stream("held_out"), self.device
-        )
 
 
 class EndlessPPO(PPOTraining):
@@ -358,13 +330,12 @@ class EndlessPPO(PPOTraining):
     held_out_metrics = ("cost_limit", *ReadySource.endless_metrics)
 
     def __init__(
-        self, scenario: Scenario, source: ReadySource, arguments: PPOArguments, seed: int,
-        device: str, learner: str,
+        self, scenario: Scenario, source: ReadySource, chosen: PPOArguments, seed: int, device: str,
+        learner: str,
     ) -> None:  # fmt: skip
         streams = ("streams", "actions", "parts")
         # the critic estimates future rewards and costs
-        super().__init__(scenario, source, arguments, seed, device, learner, streams, values=2)
-        chosen = arguments
+        super().__init__(scenario, source, chosen, seed, device, learner, streams, values=2)
         self.limit = CostLimit(chosen.cost, chosen.cost_limit, chosen.cost_of, chosen.cost_share)
         self.watched = chosen.watched if self.limit.is_set else 0
         games = (chosen.games or 0) + self.watched
@@ -395,12 +366,11 @@ class EndlessPPO(PPOTraining):
         watched, played = both.of(slice(self.watched)), both.of(slice(self.watched, None))
         self.usual_value.take(played.reward)
         self.usual_cost.take(played.cost)
-        # Constraint
+        # Update
         if self.limit.is_set:
             self.multiplier.limit = self.limit.most / self.unit
             self.multiplier.update(max(played.cost, watched.cost) / self.unit)
-        # Update
-        mean_entropy = self.update(self._batch(played))
+        mean_entropy = self._update(self._batch(played))
         # Logging
         return {
             "value_per_hour": played.reward, "cost": played.cost, "cost_limit": self.limit.most,
@@ -439,7 +409,7 @@ class EndlessPPO(PPOTraining):
         gain = self.multiplier.combine(*advantages)
         return played.batch(gain / max(float(gain.std()), 1e-8), returns, self.device)
 
-    def error(self, values: Tensor, returns: Tensor) -> Tensor:
+    def _error(self, values: Tensor, returns: Tensor) -> Tensor:
         """Return the critic's error for rewards, and with a limit that for costs as well."""
         errors = (values - returns).square().mean(dim=0)
         return errors.sum() if self.limit.is_set else errors[0]
@@ -449,9 +419,5 @@ class EndlessPPO(PPOTraining):
 
         See `judged`; ``cost_limit``: the limit, infinite without one.
         """
-        scores = judged(
-            self.source, self.unseen, self.network.actor, lambda: self.stream("held_out"),
-            self.device, drawn_too=True,
-        )  # fmt: skip
-        scores["cost_limit"] = self.limit.most
+        scores = {**self.judge(drawn_too=True), "cost_limit": self.limit.most}
         return {name: scores[name] for name in self.held_out_metrics}

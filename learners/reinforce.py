@@ -4,17 +4,16 @@ R. J. Williams, "Simple statistical gradient-following algorithms for connection
 learning" (1992): each iteration plays every slice several times with the current policy, and makes
 decisions likelier whose return is above a baseline. The baseline is the mean return of the same
 slice's rollouts from the same time step on, or at the same decision (H. Mao, M. Alizadeh,
-I. Menache and S. Kandula, "Resource management with deep reinforcement learning", 2016), or the
-estimate of a value network. The natural gradient bounds how far an iteration moves the policy
-(S. Kakade, "A natural policy gradient", 2001); the clipped objective is that of PPO (J. Schulman et
-al., "Proximal policy optimization algorithms", 2017). `deeprm` and `sofia` are recipes of it.
+I. Menache and S. Kandula, "Resource management with deep reinforcement learning", 2016). The
+natural gradient bounds how far an iteration moves the policy (S. Kakade, "A natural policy
+gradient", 2001); the clipped objective is that of PPO (J. Schulman et al., "Proximal policy
+optimization algorithms", 2017). `deeprm` and `sofia` are recipes of it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import numpy as np
@@ -24,7 +23,6 @@ from torch import Tensor, nn
 
 from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError
-from simkit.learners.common.actor_critic.value_baseline import ValueBaseline
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
 from simkit.learners.common.distributions import (
     clipped_gain,
@@ -35,24 +33,12 @@ from simkit.learners.common.distributions import (
 from simkit.learners.common.games import NOTHING_DONE, Source, logged
 from simkit.learners.common.imitation import imitate_best, refuse_without_teachers
 from simkit.learners.common.natural_gradient import Trust, as_vector, policy_step
-from simkit.learners.common.networks import Network, Perceptron, build, seeded
+from simkit.learners.common.networks import Network, build, seeded
 from simkit.learners.common.optimisers import OptimiserName, make_optimiser, take_step
-from simkit.learners.common.returns import (
-    deviation_by_group,
-    rewards_to_go,
-    rollout_means,
-    slice_shares,
-    time_moved,
-)
-from simkit.learners.common.rollouts import Batch, Rollouts, judged, minibatches, roll_out
-from simkit.learners.common.shapes import (
-    PerceptronShape,
-    SetScorerShape,
-    TablePerceptronShape,
-    Width,
-)
-from simkit.learners.common.torch_training import TorchTraining
-from simkit.learners.common.training import Stateful
+from simkit.learners.common.returns import credit, deviation_by_group, time_moved
+from simkit.learners.common.rollouts import Batch, Rollouts, minibatches, roll_out
+from simkit.learners.common.shapes import SetScorerShape, TablePerceptronShape, Width
+from simkit.learners.common.torch_training import GamesTraining
 from simkit.learners.games.choice import GamesArguments, games_of, usual_numbers
 from simkit.scenario import Scenario
 from simkit.sections import Count
@@ -93,10 +79,9 @@ class ReinforceArguments(GamesArguments):
     # credit
     discount: Share = 1.0
     """Discount factor per decision."""
-    baseline: Literal["step", "decision", "value"] | None = None
-    """The mean return of a slice's rollouts from the same time step on, or at the same decision; or
-    a value network; null: by the step where time passes in steps and `discount` is 1, else by the
-    decision."""
+    baseline: Literal["step", "decision"] | None = None
+    """The mean return of a slice's rollouts from the same time step on, or at the same decision;
+    null: by the step where time passes in steps and `discount` is 1, else by the decision."""
     credit: Literal["choices", "all", "first"] = "choices"
     """Decisions that are learned from: those that left a choice, all, or the first of each time
     step, as in Sofia's program."""
@@ -159,117 +144,91 @@ def begin(
     return ReinforceTraining(scenario, source, chosen, seed, device, learner)
 
 
-class ReinforceTraining(TorchTraining):
+class ReinforceTraining(GamesTraining):
     """A training with REINFORCE."""
 
+    learner = "reinforce"
     extendable = True
+    chosen: ReinforceArguments
+    network: Network
 
     def __init__(
-        self, scenario: Scenario, source: Source[Any], arguments: ReinforceArguments, seed: int,
-        device: str, learner: str = "reinforce",
+        self, scenario: Scenario, source: Source[Any], chosen: ReinforceArguments, seed: int,
+        device: str, learner: str,
     ) -> None:  # fmt: skip
-        streams = ("job_sets", "actions", "sample", "value", "warm_start")
-        super().__init__(scenario, arguments, seed, streams, learner)
-        self.chosen, self.device = arguments, device
         # Environment
-        self.source = source
-        self.fixed = source.draw(self.stream("fixed_job_sets"), arguments.job_sets)
-        if not arguments.fresh and not len(source.games(self.fixed).active):
+        streams = ("job_sets", "actions", "sample", "warm_start")
+        super().__init__(scenario, source, chosen, seed, device, learner, streams)
+        self.fixed = source.draw(self.stream("fixed_job_sets"), chosen.job_sets)
+        if not chosen.fresh and not len(source.games(self.fixed).active):
             raise ScenarioError(
                 "learn.arguments.job_sets: the workload brings so few jobs that all "
-                f"{arguments.job_sets} of these slices are empty; raise the workload's rate or "
-                "load, or give more"
+                f"{chosen.job_sets} of these slices are empty; raise the workload's rate or load, "
+                "or give more"
             )
-        self.unseen = source.held_out(arguments.held_out_sets)
-        self.criterion = source.criterion
         # Agent
-        shape = source.scorer(arguments.hidden)
         with seeded(self.stream("weights")):
-            self._network = build(shape)
-            _draw_weights(self._network, arguments.initial_weights)
-            value = build(_value_shape(shape, arguments.hidden)).to(device)
-        self._network.to(device)
-        self.weights = list(self._network.parameters())
-        self.optimiser = make_optimiser(arguments.optimiser, self.weights, arguments.learning_rate)
-        assert isinstance(value, Perceptron)
-        self.value = ValueBaseline(value, rng=self.generators["value"])
-
-    @property
-    def network(self) -> Network:
-        return self._network
-
-    def parts(self) -> Mapping[str, Stateful]:
-        return {"value": self.value} if self.chosen.baseline == "value" else {}
+            self.network = build(source.scorer(chosen.hidden))
+            _draw_weights(self.network, chosen.initial_weights)
+        self.network.to(device)
+        self.weights = list(self.network.parameters())
+        self.optimiser = make_optimiser(chosen.optimiser, self.weights, chosen.learning_rate)
 
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
 
         Of the rollouts see `logged`; ``return_best``: return of the best rollout of each slice,
         mean over slices; ``choices``: decisions that are learned from; ``entropy``: the mean over
-        these, in nats; with a value network ``explained_variance``; with the natural gradient
-        ``kl`` in nats, ``backtracks``, ``products`` and ``residual`` of `NaturalStep`; after a warm
-        start ``imitated``, see `imitate`. If no job set has a job, nothing is learned, and only
-        `NOTHING_DONE` is returned.
+        these, in nats; with the natural gradient ``kl`` in nats, ``backtracks``, ``products`` and
+        ``residual`` of `NaturalStep`; in the first iteration after a warm start ``imitated``, see
+        `imitate`. If no slice has a job, nothing is learned, and only `NOTHING_DONE` is returned.
         """
         chosen = self.chosen
-        warm: Mapping[str, float] = {}
-        if self.iteration == 1:
-            warm = imitate_best(
-                self.network, self.source, self.generators["warm_start"], chosen.warm_start,
-                chosen.job_sets, self.device,
-            )  # fmt: skip
+        rounds = chosen.warm_start if self.iteration == 1 else 0
+        warm = imitate_best(
+            self.agent, self.source, self.generators["warm_start"], rounds, chosen.job_sets,
+            self.device,
+        )  # fmt: skip
+        # Rollout
         slices = self.fixed
         if chosen.fresh:
             slices = self.source.draw(self.generators["job_sets"], chosen.job_sets)
-        # Rollout
         games = self.source.games(slices, chosen.rollouts)
         if not len(games.active):
             return NOTHING_DONE
         rollouts = roll_out(games, self.network, self.generators["actions"], self.device)
-        # Credit
-        advantage, value_metrics = self._credit(rollouts)
         # Update
-        batch = self._batch(rollouts, advantage)
-        update = {"natural": self._natural, "gradient": self._plain, "proximal": self._proximal}
-        metrics = update[chosen.update](batch) if len(batch) else {}
+        batch = self._batch(rollouts, self._advantages(rollouts))
+        metrics = self._update(batch) if len(batch) else {}
         # Logging
         returns = rollouts.rewards.sum(axis=0).reshape(-1, chosen.rollouts)
         return {
             **logged(games, rollouts.mean_return, len(rollouts.actions)),
-            "return_best": float(returns.max(axis=1).mean()),
-            "choices": float(len(batch)),
-            **metrics,
-            **value_metrics,
-            **warm,
-        }
+            "return_best": float(returns.max(axis=1).mean()), "choices": float(len(batch)),
+            **metrics, **warm,
+        }  # fmt: skip
 
-    def _credit(self, rollouts: Rollouts) -> tuple[Floats, dict[str, float]]:
-        """Return (D,) advantages, and numbers to log."""
-        chosen, rewards = self.chosen, rollouts.rewards  # (T, N)
-        if self.source.relative:
-            rewards = slice_shares(rewards, chosen.rollouts)
-        to_go = rewards_to_go(rewards, chosen.discount)
-        returns = rollouts.rows(to_go)  # (D,)
-        if chosen.baseline == "value":
-            seen = torch.from_numpy(rollouts.seen).to(self.device)
-            advantage = returns - self.value.predict(seen)
-            return advantage, {"explained_variance": self.value.fit(seen, returns)}
+    def _advantages(self, rollouts: Rollouts) -> Floats:
+        """Return (D,) what each decision earned above what is usual in its slice; see `credit`."""
+        chosen = self.chosen
         usual = "step" if self.source.in_steps and chosen.discount == 1 else "decision"
-        baseline = rollout_means(
-            rewards, to_go, rollouts.grid(rollouts.step), chosen.rollouts,
-            by_step=(chosen.baseline or usual) == "step",
+        earned = credit(
+            rollouts.rewards, rollouts.steps, chosen.rollouts,
+            by_step=(chosen.baseline or usual) == "step", relative=self.source.relative,
+            discount=chosen.discount,
         )  # fmt: skip
-        return returns - rollouts.rows(baseline), {}
+        return rollouts.rows(earned.gain)
 
-    def _batch(self, rollouts: Rollouts, advantage: Floats) -> Batch:
+    def _batch(self, rollouts: Rollouts, advantages: Floats) -> Batch:
         """Return the decisions to learn from; advantages may be divided by their deviation.
 
         This is done for each load separately, lest the highest drowns out the others.
         """
         chosen, rows = self.chosen, self._learned(rollouts)
-        scaled = advantage[rows]
+        scaled = advantages[rows]
         if chosen.normalise:
-            scaled = scaled / deviation_by_group(scaled, self._load(rollouts.episode[rows]))
+            load = rollouts.groups(self.source, chosen.job_sets)[rows]
+            scaled = scaled / deviation_by_group(scaled, load)
         if chosen.largest is not None:
             scaled = np.clip(scaled, -chosen.largest, chosen.largest)
         return rollouts.batch(rows, scaled, np.zeros(len(scaled)), self.device)
@@ -277,16 +236,16 @@ class ReinforceTraining(TorchTraining):
     def _learned(self, rollouts: Rollouts) -> Ints | slice:
         """Return the rows of the decisions to learn from."""
         if self.chosen.credit == "choices":
-            return np.flatnonzero(rollouts.allowed.sum(axis=1) > 1)
+            return rollouts.choices
         if self.chosen.credit == "first":  # of its time step: at the start, and where time moved
-            moved = np.roll(time_moved(rollouts.grid(rollouts.step)), 1, axis=0)
+            moved = np.roll(time_moved(rollouts.steps), 1, axis=0)
             return np.flatnonzero(rollouts.rows(moved))
         return slice(None)
 
-    def _load(self, episode: Ints) -> Ints:
-        """Return (D,) number of the load of each decision's episode."""
-        chosen = self.chosen
-        return self.source.group_of(chosen.job_sets)[episode // chosen.rollouts]
+    def _update(self, batch: Batch) -> dict[str, float]:
+        """Learn from decisions; return numbers to log."""
+        ways = {"natural": self._natural, "gradient": self._plain, "proximal": self._proximal}
+        return ways[self.chosen.update](batch)
 
     def _natural(self, batch: Batch) -> dict[str, float]:
         """Take a natural gradient step; the Fisher matrix is that of a sample."""
@@ -343,16 +302,6 @@ class ReinforceTraining(TorchTraining):
         """Return (B, actions) log-probabilities under the current policy."""
         return masked_log_softmax(self.network(part.seen), part.allowed)
 
-    def evaluate(self) -> Mapping[str, float]:
-        """Evaluate the agent on the held-out slices; see `judged`."""
-        return judged(
-            self.source, self.unseen, self.network, lambda: self.stream("held_out"), self.device
-        )
-
-    def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
-        shape = self.network.shape
-        self.write_network(folder, self.network, self.source.describe(shape), curve_end)
-
 
 def _draw_weights(network: Network, initial: str) -> None:
     """Draw a policy's initial weights once more; see `ReinforceArguments.initial_weights`."""
@@ -363,11 +312,3 @@ def _draw_weights(network: Network, initial: str) -> None:
     if initial == "glorot":
         for layer in network.last_layers:
             nn.init.xavier_normal_(next(layer.parameters()))
-
-
-def _value_shape(shape: PerceptronShape | SetScorerShape, hidden: int) -> PerceptronShape:
-    """Return the shape of a value network that sees what a policy of this shape sees."""
-    if isinstance(shape, PerceptronShape):
-        return shape.model_copy(update={"layers": (shape.layers[0], hidden, 1)})
-    layers = (shape.inputs, hidden, 1)
-    return PerceptronShape(type="perceptron", layers=layers, activation="relu")

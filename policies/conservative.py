@@ -23,11 +23,9 @@ on. A task with an estimate of 0 is planned to last for a tick of the clock (2â
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
-from operator import itemgetter
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -36,56 +34,55 @@ from simkit.errors import ScenarioError
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
 from simkit.policy.claims import Claims
 from simkit.policy.declared import Signals, declared_signals
+from simkit.policy.kept_profile import KeptProfile, News
 from simkit.policy.lane import ChangingOrder, Entry, Lane, Order, Passing
 from simkit.policy.ordered import OrderedPolicy, resumptions
-from simkit.policy.profile import PoolProfile, Profile
+from simkit.policy.profile import Hold, PoolProfile, Profile
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Allocation, Placement, Task, at_most, instances_on
 from simkit.units import TIME_GRID
-from simkit.workload.cluster import CapacityStep
 
 
-class PlannedStart(NamedTuple):
-    """A reservation of some instances of a task; a gang has one, a bag may have several."""
+class ReservationPlan(KeptProfile):
+    """The kept profile with a place for every waiting task; a gang has one, a bag may have several.
 
-    start_s: float
-    on: Placement
-
-
-class ReservationPlan:
-    """The reservations of all waiting tasks, and the profile that has them in it.
-
-    It is kept from decision to decision: what starts and ends as planned changes nothing.
+    It is void if it cannot be kept: then it has no places, and all must be found again.
     """
 
     def __init__(self) -> None:
-        self.pieces: dict[Task, list[PlannedStart]] = {}
-        """What each waiting task has reserved, in order of start."""
-        self._by_start: list[tuple[float, int, Task, PlannedStart]] = []
-        self._bags = False  # whether any of them was a bag
+        super().__init__()
+        self._bags = False  # whether anything held is a bag's
         self.promised: dict[int, float] = {}
         self.void = True
-        """Whether it cannot be kept: it is then empty and must be rebuilt."""
-        self._profile: Profile
         self._paused: list[Allocation] = []  # what was suspended when it was made
         self._claims: dict[Lane, Claims] = {}
         self._next_claim_s = inf  # when the first of these should go on
 
     def catch_up(self, state: State) -> bool:
         """Take in what has happened; return whether something came free earlier than planned."""
-        freed = False
-        if not self.void:
-            self._profile.advance(state.now)
-            freed = self._forget_ended(state)
-        self.void = self.void or not self._holds(state)
+        more = self._forget_ended(state)
+        news = self.follow(state)
+        freed, self.void = more or news is News.FREED, news > News.FREED
         if self._paused or state.suspended:
             self._note_claims(state, freed)
         if self.void:
-            self._profile = state.profile()
-            self.pieces.clear()
-            self._by_start.clear()
+            if news is not News.ANEW:
+                self.make(state)
             self._bags = False
         return freed
+
+    def _forget_ended(self, state: State) -> bool:
+        """Forget the promises to what has ended; return whether a bag is to be planned again."""
+        again = False
+        for allocation in state.ended:
+            task = allocation.task
+            holds = self.held.get(task)
+            if holds is None:
+                self.promised.pop(task.index, None)  # if it starts over, it gets a new one
+            elif sum(instances_on(hold.on) for hold in holds) != task.remaining:
+                self.let_go(task)  # a bag with more to do now
+                again = True
+        return again
 
     def _note_claims(self, state: State, freed: bool) -> None:
         """Give up the plan if other allocations are suspended now, or if some may go on sooner."""
@@ -105,52 +102,9 @@ class ReservationPlan:
     def _expect_claim(self, _: Allocation, start_s: float) -> None:
         self._next_claim_s = min(self._next_claim_s, start_s)
 
-    def _forget_ended(self, state: State) -> bool:
-        freed = False
-        for allocation in state.ended:
-            task = allocation.task
-            end = max(allocation.expected_end_s, allocation.start_time_s + TIME_GRID)
-            if end > state.now:
-                freed = True
-                self._profile.give(allocation.on, task.request, state.now, end)
-            pieces = self.pieces.get(task)
-            if pieces is None:
-                self.promised.pop(task.index, None)  # if it starts over, it gets a new one
-            elif sum(instances_on(piece.on) for piece in pieces) != task.remaining:
-                self._drop(task)  # a bag with more to do now: plan it again
-                freed = True
-        return freed
-
-    def _holds(self, state: State) -> bool:
-        """Return whether the state is as planned."""
-        now, ends, until = state.now, state.expected_ends, self._profile.known_until
-        return not (
-            (ends and ends[0][0] <= now)  # overrun
-            or self.next_start() < now  # a start was missed
-            or until <= now
-            or self._free_before_starts(now) != list(state.room.total_free())
-            or self._steps_after(now) != list(state.steps_through(until))
-        )
-
-    def _steps_after(self, now: float) -> list[CapacityStep]:
-        return [step for step in self._profile.steps if step.time_s > now]
-
     def has_step_at(self, time: float) -> bool:
         """Return whether capacity changes at that time, as far as is known."""
-        return any(step.time_s == time for step in self._profile.steps)
-
-    def _free_before_starts(self, now: float) -> list[float]:
-        """Return (R,): what should be free now, while what is due has not started."""
-        free = list(self._profile.total_free(now))
-        for task, piece in self.due(now):
-            count = instances_on(piece.on)
-            free = [f + count * amount for f, amount in zip(free, task.request, strict=True)]
-        return free
-
-    def next_start(self, after: float = -inf) -> float:
-        """Return the first planned start later than `after`, infinity if there is none."""
-        position = bisect_right(self._by_start, after, key=_START)
-        return self._by_start[position][0] if position < len(self._by_start) else inf
+        return any(step.time_s == time for step in self.profile.steps)
 
     def add(
         self, entries: Sequence[Entry], rule: PlacementRule | None, claims: Claims | None = None
@@ -158,98 +112,63 @@ class ReservationPlan:
         """Reserve a place for tasks that have none, in the order given, beside the claims."""
         for entry in entries:
             task = entry[3]
-            if task.waiting and task not in self.pieces:
+            if task.waiting and task not in self.held:
                 if claims is not None:
-                    claims.hold(self._profile, task.priority)
+                    claims.hold(self.profile, task.priority)
                 self._reserve(task, rule)
 
     def compress(self, entries: Sequence[Entry], rule: PlacementRule | None, now: float) -> None:
         """Move every task to an earlier place if there is one, in the order given."""
-        for task in [task for task in self.pieces if not task.waiting]:
-            self._drop(task)  # killed while it waited
+        for task in [task for task in self.held if not task.waiting]:
+            self.let_go(task)  # killed while it waited
             self.promised.pop(task.index, None)
         tasks = [entry[3] for entry in entries]
         search = None
         if not self._bags:
-            first = {task: start for start, _, task, _ in self._by_start}
-            starts = np.array([first.get(task, inf) for task in tasks])
-            search = earlier_starts(self._profile, tasks, starts)
+            starts = np.array([self.start_of(task) for task in tasks])
+            search = earlier_starts(self.profile, tasks, starts)
         for row in range(len(tasks)) if search is None else search:
-            task = tasks[row]
-            begin = self._start_of(task)
-            if self._move_up(task, rule, now) and search is not None:
-                search.left(row, begin, begin + max(task.estimate_s, TIME_GRID))
+            left = self._move_up(tasks[row], rule, now)
+            if left is not None and search is not None:
+                search.left(row, left.start_s, left.end_s)
 
-    def _move_up(self, task: Task, rule: PlacementRule | None, now: float) -> bool:
-        """Move a task to an earlier place if there is one; return whether a gang has moved."""
-        pieces = self.pieces.get(task)
-        if pieces is None:
+    def _move_up(self, task: Task, rule: PlacementRule | None, now: float) -> Hold | None:
+        """Move a task to an earlier place if there is one; return the place that a gang leaves."""
+        holds = self.held.get(task)
+        if holds is None:
             if task.waiting:
                 self._reserve(task, rule)
         elif not task.gang:
-            self._drop(task)
+            self.let_go(task)
             self._reserve(task, rule)
-        elif pieces[0].start_s > now and (
-            found := self._profile.earlier(task, pieces[0].start_s, pieces[0].on, rule)
+        elif (own := holds[0]).start_s > now and (
+            found := self.profile.earlier(task, own.start_s, own.on, rule)
         ):
-            self._drop(task)
-            self._hold(task, PlannedStart(*found))
-            return True
-        return False
+            self.let_go(task)
+            self.hold(task, *found)
+            return own
+        return None
 
     def by_start(self, entries: Iterable[Entry]) -> list[Entry]:
         """Return entries in order of planned start, ties as given; those without one come last."""
-        return sorted(entries, key=lambda entry: self._start_of(entry[3]))
+        return sorted(entries, key=lambda entry: self.start_of(entry[3]))
 
-    def _start_of(self, task: Task) -> float:
-        pieces = self.pieces.get(task)
-        return pieces[0].start_s if pieces else inf
+    def start_of(self, task: Task) -> float:
+        """Return when the first of a waiting task is planned to start, in s; inf: never."""
+        holds = self.held.get(task)
+        return holds[0].start_s if holds else inf
 
     def _reserve(self, task: Task, rule: PlacementRule | None) -> None:
         """Plan the waiting instances of a task at the earliest, those that will ever fit."""
         left, after = task.remaining, None
         self._bags = self._bags or not task.gang
-        while left and (found := self._profile.earliest(task, rule, after)) is not None:
+        while left and (found := self.profile.earliest(task, rule, after)) is not None:
             after, on = found
             on = at_most(on, left)
-            self._hold(task, PlannedStart(after, on))
+            self.hold(task, after, on)
             left -= instances_on(on)
-        if task in self.pieces:
-            self.promised.setdefault(task.index, self.pieces[task][0].start_s)
-
-    def _hold(self, task: Task, piece: PlannedStart) -> None:
-        self._profile.hold(task, piece.on, piece.start_s)
-        self.pieces.setdefault(task, []).append(piece)
-        insort(self._by_start, (piece.start_s, task.index, task, piece), key=_IN_ORDER)
-
-    def _drop(self, task: Task) -> None:
-        for piece in self.pieces.pop(task):
-            self._forget(task, piece)
-            end = piece.start_s + task.estimate_s
-            self._profile.give(piece.on, task.request, piece.start_s, end)
-
-    def due(self, now: float) -> list[tuple[Task, PlannedStart]]:
-        """Return what is planned to start by now, in order of planned start and submission."""
-        ready = self._by_start[: bisect_right(self._by_start, now, key=_START)]
-        return [(task, piece) for _, _, task, piece in ready]
-
-    def start(self, task: Task, piece: PlannedStart) -> None:
-        """Take note that a piece starts as planned: it stays in the profile."""
-        pieces = self.pieces[task]
-        pieces.remove(piece)
-        self._forget(task, piece)
-        if not pieces:
-            del self.pieces[task]
-
-    def _forget(self, task: Task, piece: PlannedStart) -> None:
-        """Take a piece out of the order of starts."""
-        position = bisect_left(self._by_start, (piece.start_s, task.index), key=_IN_ORDER)
-        while self._by_start[position][3] is not piece:
-            position += 1
-        del self._by_start[position]
-
-
-_START, _IN_ORDER = itemgetter(0), itemgetter(0, 1)  # of what is planned
+        if task in self.held:
+            self.promised.setdefault(task.index, self.start_of(task))
 
 
 class EarlierStarts:
@@ -368,7 +287,7 @@ class ConservativePolicy(OrderedPolicy):
 
     def planned(self) -> dict[Task, float]:
         """Return when each waiting task is planned to start, in s; `simkit explain` asks for it."""
-        return {t: pieces[0].start_s for t, pieces in self.plan.pieces.items() if t.waiting}
+        return {task: self.plan.start_of(task) for task in self.plan.held if task.waiting}
 
     @property
     def promised(self) -> dict[int, float]:
@@ -398,15 +317,16 @@ class ConservativePolicy(OrderedPolicy):
         yield from self._wake(state)
 
     def _start_due(self, state: State) -> Iterator[Action]:
-        for task, piece in self.plan.due(state.now):
+        for hold in self.plan.due(state.now):
+            task, on = hold.task, hold.on
             if not task.waiting:
                 continue  # killed in the meantime
-            if not _is_free(state, task, piece.on):
+            if not _is_free(state, task, on):
                 yield WakeAt(state.now + TIME_GRID)  # it will be late: everything is planned again
                 continue
             lane = next(lane for lane in self._lanes if lane.in_order([task]))
-            self.plan.start(task, piece)
-            yield Place(task, piece.on)
+            self.plan.start(hold)
+            yield Place(task, on)
             if not task.remaining:
                 lane.drop(task)
 
@@ -424,10 +344,9 @@ class ConservativePolicy(OrderedPolicy):
 
     def why(self, state: State, task: Task) -> str:
         """Say what a waiting task waits for."""
-        pieces = self.plan.pieces.get(task)
-        if pieces is None:
+        if task not in self.plan.held:
             return super().why(state, task)
-        return f"it is planned to start at {pieces[0].start_s:g} s"
+        return f"it is planned to start at {self.plan.start_of(task):g} s"
 
 
 def _is_free(state: State, task: Task, on: Placement) -> bool:

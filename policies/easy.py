@@ -15,14 +15,15 @@ import numpy as np
 
 from simkit.errors import ScenarioError
 from simkit.policy import Place, State, SystemInfo
-from simkit.policy.declared import NO_SIGNALS
-from simkit.policy.head_place import (
+from simkit.policy.claims import (
+    Gap,
     PlaceOnMachines,
     instances_within,
     look_ahead,
     profile_around,
 )
-from simkit.policy.lane import LONG, Gap, Lane, Passing, by_estimate
+from simkit.policy.declared import NO_SIGNALS
+from simkit.policy.lane import LONG, Lane, Passing, by_estimate
 from simkit.policy.room import total_usable
 from simkit.policy.task import Task
 

@@ -26,161 +26,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import inf
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
 from simkit.errors import ScenarioError
 from simkit.policies.power_cap import victims_by
 from simkit.policy import Action, Place, Resume, State, SystemInfo
+from simkit.policy.claims import rest_of
+from simkit.policy.kept_profile import KeptProfile, News
 from simkit.policy.lane import ChangingOrder, Order
 from simkit.policy.ordered import OrderedPolicy, resumptions
-from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Allocation, Placement, Task, instances_on
-from simkit.units import TIME_GRID, parse_duration, time_on_grid
-
-
-class Hold(NamedTuple):
-    """Resources that are taken in the profile for some time."""
-
-    on: Placement
-    request: tuple[float, ...]
-    start_s: float
-    end_s: float
-
-
-class ReadyPlan:
-    """The availability profile, kept from decision to decision.
-
-    What starts and ends as planned changes nothing, an early end or a step with a new forecast
-    changes its part, and the profile is rebuilt only where the state differs from the plan.
-
-    A task that runs past its estimate is not expected to end at all until it does: a reservation
-    on what it holds would fall due in vain again and again.
-    """
-
-    def __init__(self) -> None:
-        self.reserved: dict[Task, Hold] = {}
-        """Tasks that have left the queue for a place later on; until something of them ends."""
-        self._held: list[Hold] = []  # kept free for what waits in no reservation
-        self._overdue: set[Allocation] = set()  # that the profile expects never to end
-        self._profile: Profile | None = None
-        self._releases = 0
-
-    @property
-    def profile(self) -> Profile:
-        """The free amounts as planned; valid after `catch_up`."""
-        assert self._profile is not None
-        return self._profile
-
-    def catch_up(self, state: State) -> bool:
-        """Take in what has happened; return whether more may fit now than did before."""
-        releases, self._releases = state.releases - self._releases, state.releases
-        if self._profile is None:
-            self._make(state)
-            return True
-        self._profile.advance(state.now)
-        ended, returned = self._take_in_ended(state), self._take_back(state)
-        resized = releases != len(state.ended)
-        freed = ended or returned or resized
-        several = len(state.info.machine_names) > 1
-        unknown = self._profile.known_until <= state.now
-        if (resized and several) or unknown or not self._agrees(state):
-            self._make(state)
-            return True
-        if not (state.queue or state.suspended):
-            return freed  # nothing needs a plan: the forecast can wait, as it costs time
-        steps = list(state.steps_through(self._profile.known_until))
-        changed = [step for step in self._profile.steps if step.time_s > state.now] != steps
-        if changed:
-            self._profile.change_steps(steps)
-        return freed or changed
-
-    def _agrees(self, state: State) -> bool:
-        """Return whether as much is free now as was planned."""
-        ends = state.expected_ends
-        if ends and ends[0][0] <= state.now:
-            overdue = {a for end, _, a in ends[: len(self._overdue) + 1] if end <= state.now}
-            if overdue != self._overdue:
-                return False
-        planned = self.profile.total_free(state.now)
-        if self._held and self._held[0].start_s <= state.now:
-            kept = self.profile.copy()
-            for piece in self._held:
-                kept.give(*piece)
-            planned = kept.total_free(state.now)
-        return planned == tuple(state.room.total_free())
-
-    def _make(self, state: State) -> None:
-        """Rebuild the profile; reservations and tasks that run are in it."""
-        self._profile = profile = state.profile()
-        self._held = []
-        self._overdue = {a for end, _, a in state.expected_ends if end <= state.now}
-        for allocation in self._overdue:
-            soon = state.now + TIME_GRID  # when the profile expects them to end
-            profile.take(allocation.on, allocation.task.request, soon, inf)
-        self.reserved = {
-            task: _hold_for(task, place.on, max(place.start_s, state.now))
-            for task, place in state.reservations.items()
-        }
-
-    def _take_in_ended(self, state: State) -> bool:
-        """Give back what has ended before its time; return whether anything has."""
-        freed = False
-        for allocation in state.ended:
-            task = allocation.task
-            if task not in state.reservations:  # or else the rest of a bag has one
-                self.reserved.pop(task, None)
-            if allocation in self._overdue:
-                self._overdue.remove(allocation)
-                end = inf
-            else:
-                end = max(allocation.expected_end_s, allocation.start_time_s + TIME_GRID)
-            if end > state.now:
-                self.profile.give(allocation.on, task.request, state.now, end)
-                freed = True
-        return freed
-
-    def _take_back(self, state: State) -> bool:
-        """Give back the places of tasks whose reservation failed; return whether any did."""
-        freed = False
-        for task in state.arrived:
-            if (piece := self.reserved.pop(task, None)) is not None:
-                self.profile.give(*piece)
-                freed = True
-        return freed
-
-    def run(self, allocation: Allocation) -> None:
-        """Note an allocation that was resumed."""
-        start, end = allocation.start_time_s, allocation.expected_end_s
-        if end <= start:
-            self._overdue.add(allocation)
-            end = inf
-        self.profile.take(allocation.on, allocation.task.request, start, end)
-
-    def take(self, task: Task, on: Placement, start: float) -> Hold:
-        """Note a task that starts, or is reserved to start, at that time."""
-        piece = _hold_for(task, on, start)
-        self.profile.take(*piece)
-        return piece
-
-    def hold(self, piece: Hold) -> None:
-        """Keep resources free for something until the next decision."""
-        self.profile.take(*piece)
-        self._held.append(piece)
-
-    def let_go(self) -> None:
-        """Keep nothing free any more."""
-        for piece in self._held:
-            self.profile.give(*piece)
-        self._held.clear()
-
-
-def _hold_for(task: Task, on: Placement, start: float) -> Hold:
-    """Return what a task holds that starts at an instant."""
-    return Hold(on, task.request, start, start + task.estimate_s)
-
+from simkit.units import parse_duration, time_on_grid
 
 HORIZON = "48h"
 Choice = Literal["order", "left-over"]
@@ -270,27 +129,24 @@ class ReadyPoolPolicy(OrderedPolicy):
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         super().reset(info, rng)
-        self.plan = ReadyPlan()
+        self.plan = KeptProfile(overdue_ends=False)
         self._retry_s: dict[Task, float] = {}  # when a task without a slot may get one
-        self._held_s: list[float] = []  # when what is kept free begins
-        self._next_s = inf  # the first of all these times
-        self._left_s: dict[Allocation, float] = {}  # of suspended ones, estimated time to run
+        self._next_s = inf  # the first of these, and of the starts of what is kept free
 
     def victims(self, state: State) -> Sequence[Allocation]:
         """Return what runs, in the order in which it is stopped when supply falls."""
         return victims_by(self._victims, state)
 
     def schedule(self, state: State) -> Iterator[Action]:
-        freed = self.plan.catch_up(state)
+        plan = self.plan
+        freed = plan.follow(state) > News.NONE
         for lane in self._lanes:
             lane.update(state)
         due = state.now >= self._next_s
-        if state.ended and (state.suspended or self._left_s):
-            freed |= self._note_suspended(state)
-        if freed or (self._held_s and (due or state.ended)):
+        if freed or ((plan.held or state.suspended) and (due or state.ended)):
             # What is kept free is let go, and kept again where it is now the best.
-            self.plan.let_go()
-            self._held_s.clear()
+            for task in tuple(plan.held):
+                plan.let_go(task)
             self._retry_s.clear()
             yield from self._resume(state)
         if freed or due or state.arrived:
@@ -345,58 +201,31 @@ class ReadyPoolPolicy(OrderedPolicy):
         now, plan = state.now, self.plan
         whole = instances_on(on) == task.remaining
         if start > now and not whole:
-            self._hold(_hold_for(task, on, start))
+            plan.hold(task, start, on)
             self._retry_s[task] = start
             return None
         self._retry_s.pop(task, None)
-        piece = plan.take(task, on, start)
-        if start > now:
-            plan.reserved[task] = piece
-            return Place(task, on, start)
-        return Place(task, on)
-
-    def _note_suspended(self, state: State) -> bool:
-        """Note what was suspended, with its time left, or killed; return whether anything was."""
-        before = len(self._left_s)
-        self._left_s = {a: left for a, left in self._left_s.items() if a in state.suspended}
-        changed = len(self._left_s) < before
-        for allocation in state.ended:
-            if allocation in state.suspended:
-                self._left_s[allocation] = max(allocation.expected_end_s - state.now, 0.0)
-                changed = True
-        return changed
+        plan.take(task, start, on, reserved=start > now)
+        return Place(task, on, start if start > now else None)
 
     def _resume(self, state: State) -> Iterator[Resume]:
-        """Resume what fits, the oldest first; keep the next best place free for the others."""
+        """Resume what fits, the oldest first; keep the next best place free for the others.
+
+        That is the first at which what is left of one fits to its end.
+        """
         for resume in resumptions(state, self.placement):
             yield resume
-            self._left_s.pop(resume.allocation, None)
             self.plan.run(next(reversed(state.running)))
         for allocation in state.suspended:
-            self._keep_free(state, allocation)
-
-    def _keep_free(self, state: State, allocation: Allocation) -> None:
-        """Hold the first place at which a suspended allocation fits to its end."""
-        task = allocation.task
-        left = self._left_s.get(allocation, task.estimate_s)
-        machines = task.machines if task.gang else tuple([machine for machine, _ in allocation.on])
-        rest = Task(
-            task.index, task.job_index, task.submit_time_s, task.request, allocation.count,
-            estimate_s=left, machines=machines,
-        )  # fmt: skip
-        if found := self.plan.profile.earliest(rest, self.placement):
-            self._hold(_hold_for(rest, found[1], found[0]))
-
-    def _hold(self, piece: Hold) -> None:
-        """Keep a place free until the next decision, which is due when the place begins."""
-        self.plan.hold(piece)
-        self._held_s.append(piece.start_s)
+            rest = rest_of(allocation)
+            if found := self.plan.profile.earliest(rest, self.placement):
+                self.plan.hold(rest, *found)
 
     def _note_next(self, state: State) -> None:
         """Note when the first task without a slot may get one, or a place that is kept begins."""
-        asked = (*self._retry_s.values(), *self._held_s)
-        later = [time for time in asked if time > state.now]
+        later = [time for time in self._retry_s.values() if time > state.now]
         self._next_s = min(later, default=inf)
+        self._next_s = min(self._next_s, self.plan.next_start(state.now))
 
     def why(self, state: State, task: Task) -> str:
         """Say what a waiting task waits for."""

@@ -11,7 +11,6 @@ Public names are imported when they are first used, so that ``import simkit`` st
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -84,24 +83,17 @@ _NAMES = {
     "workload.cluster": "Cluster",
 }
 """Module → its public names."""
-_PLACES = {name: module for module, names in _NAMES.items() for name in names.split()}
-
-__all__ = sorted(["__version__", *_PLACES])
+__all__ = sorted(["__version__", *" ".join(_NAMES.values()).split()])
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used."""
     if name == "__version__":
         from importlib.metadata import version
 
         return version("simkit-cluster")
-    try:
-        place = _PLACES[name]
-    except KeyError:
-        raise AttributeError(f"module 'simkit' has no attribute {name!r}") from None
-    value = getattr(import_module(f"simkit.{place}"), name)
-    globals()[name] = value
-    return value
+    from simkit.plugins import public_name
+
+    return public_name(globals(), _NAMES, name)
 
 
 def __dir__() -> list[str]:

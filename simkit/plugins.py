@@ -282,6 +282,22 @@ def _load(point: EntryPoint) -> Any:
         ) from error
 
 
+def public_name(package: dict[str, Any], names: Mapping[str, str], name: str) -> Any:
+    """Import a package's public name when it is first used; the body of its ``__getattr__``.
+
+    Args:
+        package: the globals of the package, which keep what was imported.
+        names: module below the package → its public names, with spaces between them.
+        name: the name wanted; AttributeError if it is not public.
+    """
+    for module, own in names.items():
+        if name in own.split():
+            place = importlib.import_module(f"{package['__name__']}.{module}")
+            package[name] = value = getattr(place, name)
+            return value
+    raise AttributeError(f"module {package['__name__']!r} has no attribute {name!r}")
+
+
 def _import_module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)

@@ -41,6 +41,7 @@ def printable(text: str) -> str:
 def attribute_docstrings(cls: type) -> dict[str, str]:
     """Return attribute → the text below its declaration, in the source of a class and its bases.
 
+    One that is declared again without a text, such as with another default, keeps that of the base.
     What documentation and error messages say of a field; it is read only when it is asked for,
     because reading sources takes time. Empty where there is no source.
     """
@@ -49,10 +50,11 @@ def attribute_docstrings(cls: type) -> dict[str, str]:
         module = sys.modules.get(base.__module__)
         own = _class_bodies(module).get(base.__qualname__, []) if module else []
         for declared, below in pairwise(own):
-            if isinstance(declared, ast.AnnAssign) and isinstance(declared.target, ast.Name):
-                found.pop(declared.target.id, None)
-                if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
-                    found[declared.target.id] = inspect.cleandoc(str(below.value.value))
+            if (
+                isinstance(declared, ast.AnnAssign) and isinstance(declared.target, ast.Name)
+                and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+            ):  # fmt: skip
+                found[declared.target.id] = inspect.cleandoc(str(below.value.value))
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
 from typing import Annotated, Any, TypeVar
 
@@ -33,6 +33,27 @@ def read_arguments(kind: type[Chosen], given: Mapping[str, Any]) -> Chosen:
                 for problem in problems_of(error, kind)
             ]
         ) from None
+
+
+def unsuited(
+    who: str, known: str, problems: Iterable[str],
+    remedy: str = "evolution with scorer: network plays any scenario",
+) -> ScenarioError:  # fmt: skip
+    """Return the error of a scenario that is not what a learner or an argument is for.
+
+    Args:
+        who: ``learn.learner: NAME``, or ``learn.arguments.KEY:``.
+        known: what it is for, such as ``one pool of processors``.
+        problems: what of the scenario is not like that: ``KEY: RULE; REMEDY``. A scenario that is
+            nearly so gets the rules, one that is far from it the keys alone.
+        remedy: what to do instead.
+    """
+    heads = [problem.partition("; ")[0] for problem in problems]
+    keys = list(dict.fromkeys(head.partition(":")[0] for head in heads))
+    reasons = f"({'; '.join(heads)})"
+    if len(keys) > 2:
+        reasons = f"by its {', '.join(keys[:-1])} and {keys[-1]}"
+    return ScenarioError(f"{who} is for {known}, and this scenario is none {reasons}; {remedy}")
 
 
 def attempt(make: Callable[[], T], problems: list[str]) -> T | None:

@@ -396,7 +396,8 @@ def of_ready_pool(
 
 def up_to_date(stated: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a description in today's form; each kind of agent once had a form of its own."""
-    name, actions, kind = stated["observation"]["name"], stated["actions"], dict[str, Any]()
+    actions, kind = stated["actions"], dict[str, Any]()
+    name = stated["observation"].get("name")
 
     def given(*names: str) -> dict[str, Any]:
         return {name: stated[name] for name in names}

@@ -1,28 +1,29 @@
-"""Two ways to fill a replay memory: episodes of slices that are compared, and endless games."""
+"""Ways to fill a replay memory: episodes of slices that are compared, endless games, and moves.
+
+`Episodes` and `Endless` play by themselves. The moves are those of a deep Q-network, which learns
+while it plays; a recorder makes rows of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
-from simkit.arrays import Floats, Ints
+from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.common.games import NOTHING_DONE, EndlessSource, Rule, Source, logged
 from simkit.learners.common.networks import Network
-from simkit.learners.common.replay import Columns, Replay, Trajectories
-from simkit.learners.common.returns import (
-    MovingMean,
-    deviation_by_group,
-    rewards_to_go,
-    rollout_means,
-    slice_shares,
-)
+from simkit.learners.common.replay import Columns, NSteps, Replay, Trajectories
+from simkit.learners.common.returns import MovingMean, credit, deviation_by_group
 from simkit.learners.common.rollouts import Rollouts, play_on, roll_out
 from simkit.learners.common.training import Stateful
 
-__all__ = ["Endless", "Episodes"]
-
+__all__ = [
+    "ComparingRecorder", "Endless", "Episodes", "Move", "NStepRecorder", "Transition",
+]  # fmt: skip
 
 Generators = Mapping[str, np.random.Generator]
 
@@ -30,10 +31,7 @@ Generators = Mapping[str, np.random.Generator]
 class Episodes:
     """Rollouts of fresh slices, and a memory of the decisions that left a choice.
 
-    A decision's return is counted from the mean of the slice's rollouts from the same step of time
-    on, or the same decision. This takes out what no action changes, and leaves the best policy the
-    same, as such a mean is a function of the state (A. Y. Ng, D. Harada and S. Russell, "Policy
-    invariance under reward transformations", 1999).
+    A decision's return is counted from what is usual in its slice; see `credit`.
     """
 
     first_temperature: ClassVar = 0.01
@@ -80,21 +78,13 @@ class Episodes:
         }
 
     def differences(self, rollouts: Rollouts) -> Floats:
-        """Return (D,) returns from each decision on, minus their mean over the slice's rollouts.
-
-        They are in standard deviations of their group of slices.
-        """
-        rewards = rollouts.rewards
-        if self.source.relative:
-            rewards = slice_shares(rewards, self.rollouts)
-        to_go = rewards_to_go(rewards, 1.0)
-        mean = rollout_means(
-            rewards, to_go, rollouts.grid(rollouts.step), self.rollouts,
-            by_step=self.source.in_steps,
+        """Return (D,) the decisions' credit, in standard deviations of their group of slices."""
+        earned = credit(
+            rollouts.rewards, rollouts.steps, self.rollouts, by_step=self.source.in_steps,
+            relative=self.source.relative,
         )  # fmt: skip
-        difference = rollouts.rows(to_go - mean)
-        group = self.source.group_of(self.slices)[rollouts.episode // self.rollouts]
-        result: Floats = difference / deviation_by_group(difference, group)
+        gain = rollouts.rows(earned.gain)
+        result: Floats = gain / deviation_by_group(gain, rollouts.groups(self.source, self.slices))
         return result
 
     def decisions(self, rollouts: Rollouts, difference: Floats) -> Columns:
@@ -104,7 +94,7 @@ class Episodes:
             rollouts: D decisions.
             difference: (D,) see `differences`; what is earned between two decisions is theirs.
         """
-        choices = np.flatnonzero(rollouts.allowed.sum(axis=1) > 1)
+        choices = rollouts.choices
         own: Ints = choices[np.lexsort((rollouts.decision[choices], rollouts.episode[choices]))]
         place = np.arange(len(own))
         later = np.minimum(place + self.steps, max(len(own) - 1, 0))
@@ -192,3 +182,92 @@ class Endless:
         value_per_hour = value / max(int(stretch.passed.sum()), 1)
         self.mean.take(value_per_hour)
         return {"value_per_hour": value_per_hour, "cost": stretch.cost}
+
+
+Transition = Mapping[str, npt.ArrayLike]
+Seen = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Move:
+    """An action of each of A active episodes."""
+
+    episode: Ints
+    """(A,) numbers of the episodes."""
+    step: Ints
+    """(A,) time steps."""
+    seen: Seen
+    """(A, …) what was seen; see `DQNTraining`."""
+    actions: Ints
+    """(A,)"""
+    is_random: Bools
+    """(A,) whether the action was not the best one."""
+    is_free: Bools
+    """(A,) whether there was another one."""
+    rewards: Floats
+    """(A,)"""
+    after: Seen
+    """(A, …) what was seen after it; 0 at an episode's end."""
+    ends: Bools
+    """(A,) whether the episode ended with it."""
+    is_cut: Bools
+    """(A,) whether it did as it was cut off."""
+
+
+class NStepRecorder:
+    """Makes n-step transitions of moves, as soon as they are complete."""
+
+    def __init__(self, episodes: int, n: int, discount: float) -> None:
+        self._n_steps = [NSteps(n, discount) for _ in range(episodes)]
+
+    def add(self, move: Move) -> Iterator[Transition]:
+        """Take a move of the active episodes; yield what is complete."""
+        for row, steps in enumerate([self._n_steps[game] for game in move.episode.tolist()]):
+            is_cut = move.is_cut[row]  # the outcome is unknown
+            complete = steps.cut(move.seen[row]) if move.is_random[row] or is_cut else []
+            if not is_cut:
+                one = move.seen[row], int(move.actions[row]), float(move.rewards[row])
+                complete += steps.add(*one, move.after[row], over=bool(move.ends[row]))
+            yield from complete
+
+    def rest(self) -> Iterator[Transition]:
+        """Yield what is left when all episodes have ended: nothing."""
+        return iter(())
+
+
+class ComparingRecorder:
+    """Values actions by their `credit`, when all episodes have ended.
+
+    It is in deviations of its slice, so that slices with long waits count no more than others.
+    """
+
+    def __init__(self, episodes: int, rollouts: int, discount: float, *, by_step: bool) -> None:
+        """Expect `rollouts` episodes of each slice; `by_step`: see `credit`."""
+        self._episodes, self._rollouts = episodes, rollouts
+        self._discount, self._by_step = discount, by_step
+        self._moves: list[Move] = []
+
+    def add(self, move: Move) -> Iterator[Transition]:
+        """Take a move of the active episodes."""
+        self._moves.append(move)
+        return iter(())
+
+    def rest(self) -> Iterator[Transition]:
+        """Yield a transition for each decision that left a choice."""
+        shape = len(self._moves), self._episodes
+        rewards, steps = np.zeros(shape), np.zeros(shape, np.int64)
+        for number, move in enumerate(self._moves):
+            rewards[number, move.episode], steps[number, move.episode] = move.rewards, move.step
+        earned = credit(
+            rewards, steps, self._rollouts, by_step=self._by_step, discount=self._discount
+        )
+        slices = np.repeat(np.arange(self._episodes) // self._rollouts, len(rewards))
+        unit = deviation_by_group(earned.gain.T.ravel(), slices).reshape(rewards.T.shape).T
+        gain = earned.gain / unit
+        for number, move in enumerate(self._moves):
+            for row in np.flatnonzero(move.is_free).tolist():
+                yield {
+                    "seen": move.seen[row], "action": int(move.actions[row]),
+                    "reward": float(gain[number, move.episode[row]]), "after": move.after[row],
+                    "discount": 0.0,
+                }  # fmt: skip

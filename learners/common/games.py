@@ -10,7 +10,7 @@ A learner plays whatever it is given:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeVar
 
@@ -22,14 +22,11 @@ from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
 
 __all__ = [
     "NOTHING_DONE", "EndlessGames", "EndlessSource", "Games", "Rule", "Source", "logged",
-    "results_of",
+    "mean_of", "results_of",
 ]  # fmt: skip
 
-NOTHING_DONE: Final[Mapping[str, float]] = MappingProxyType(
-    {"return": 0.0, "unfinished": 0.0, "decisions": 0.0}
-)
-"""The numbers of an iteration whose slices are empty."""
-
+NOTHING_DONE: Final[Mapping[str, float]] = MappingProxyType({"unfinished": 0.0, "decisions": 0.0})
+"""The numbers of an iteration whose slices are empty: there is no return."""
 
 LOGGED: Final = ("slowdown", "unfinished", "load", "last_load", "last_reward")
 """What is logged of an outcome."""
@@ -81,6 +78,12 @@ def logged(games: Games, mean_return: float, decisions: int) -> dict[str, float]
     results = games.outcome()
     told = {name: results[name] for name in LOGGED if name in results}
     return {"return": mean_return, **told, "decisions": float(decisions)}
+
+
+def mean_of(numbers: Iterable[float]) -> float:
+    """Return the mean of what was measured; not a number if nothing was."""
+    measured = list(numbers)
+    return float(np.mean(measured)) if measured else float("nan")
 
 
 def results_of(games: Games, criterion: str, mean_return: float) -> dict[str, float]:
@@ -152,7 +155,7 @@ class Source(Protocol[Slices]):
 
     @property
     def relative(self) -> bool:
-        """Whether rewards count as shares of their slice's mean return; see `slice_shares`."""
+        """Whether rewards count as shares of their slice's mean return; see `credit`."""
 
     @property
     def teachers(self) -> Mapping[str, Rule]:

@@ -1,14 +1,14 @@
-"""Returns, baselines and advantages of N episodes side by side.
+"""Returns, credit and advantages of N episodes side by side.
 
 Arrays are (T, N), decisions by episodes; after the end of an episode, rewards and values are 0.
-Baselines compare a decision with all K rollouts of the same problem instance, such as a job set:
-episode n plays instance n // K. The same jobs arrive in all K, so their differences are due to the
-actions.
+Credit compares a decision with all K episodes of its slice: episode n plays slice n // K. The same
+jobs arrive in all K, so their differences are due to the actions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,8 @@ import numpy as np
 from simkit.arrays import Bools, Floats, Ints
 
 __all__ = [
-    "MovingMean", "advantages_over_time", "decision_means", "deviation_by_group",
-    "generalised_advantages", "rewards_to_go", "rollout_means", "slice_shares", "step_means",
-    "time_moved",
+    "Credit", "MovingMean", "advantages_over_time", "credit", "deviation_by_group",
+    "generalised_advantages", "rewards_to_go", "time_moved",
 ]  # fmt: skip
 
 
@@ -128,72 +127,66 @@ def deviation_by_group(values: Floats, group: Ints) -> Floats:
     return result
 
 
-def slice_shares(rewards: Floats, rollouts: int) -> Floats:
-    """Return rewards as shares of the magnitude of their slice's mean return.
+@dataclass(frozen=True)
+class Credit:
+    """What each decision of N episodes earned from then on, and what is usual there; all (T, N)."""
 
-    Half the waits are as good where all wait for days as where they wait for seconds, and a slice
-    in which no decision matters much counts little; in deviations of its own it would count as much
-    as any other.
+    rewards: Floats
+    """Rewards, as shares of the magnitude of their slice's mean return if that is asked for."""
+    returns: Floats
+    """Their sums from each decision to the end of its episode."""
+    usual: Floats
+    """The mean of these over the slice's episodes, from the same time step on or at the same
+    decision."""
+
+    @property
+    def gain(self) -> Floats:
+        """By how much a decision earned more than is usual."""
+        return self.returns - self.usual
+
+
+def credit(
+    rewards: Floats, steps: Ints, rollouts: int, *, by_step: bool, relative: bool = False,
+    discount: float = 1.0,
+) -> Credit:  # fmt: skip
+    """Compare what each decision earned with the mean over the episodes of its slice.
+
+    The mean at the same decision is the baseline of H. Mao, M. Alizadeh, I. Menache and S. Kandula,
+    "Resource management with deep reinforcement learning" (2016), algorithm 1. It compares
+    decisions at different times if episodes place different numbers of jobs; the mean from the same
+    time step on compares them at the same time. A baseline that is a function of the state takes
+    out what no action changes, and leaves the best policy the same (A. Y. Ng, D. Harada and S.
+    Russell, "Policy invariance under reward transformations", 1999).
 
     Args:
-        rewards: (T, N), 0 after an episode's end.
+        rewards: (T, N), 0 after an episode's end; T is 0 if no slice has a job.
+        steps: (T, N) time step of each decision, from 0; any number after the end.
         rollouts: K episodes of each slice; N is a multiple of it.
-
-    Returns:
-        (T, N), unchanged where the mean return is 0.
+        by_step: whether the mean is that from the same time step on, which is not discounted, or at
+            the same decision. An episode that has ended counts as 0.
+        relative: whether rewards count as shares of the magnitude of their slice's mean return.
+            Half the waits are as good where all wait for days as where they wait for seconds, and a
+            slice in which no decision matters much counts little; in deviations of its own it would
+            count as much as any other.
+        discount: factor per decision.
     """
-    means = np.abs(rewards.sum(axis=0).reshape(-1, rollouts).mean(axis=1))
-    result: Floats = rewards / np.repeat(np.where(means > 0, means, 1.0), rollouts)
-    return result
+    if relative:
+        means = np.abs(rewards.sum(axis=0).reshape(-1, rollouts).mean(axis=1))
+        rewards = rewards / np.repeat(np.where(means > 0, means, 1.0), rollouts)
+    returns = rewards_to_go(rewards, discount)
+    usual = _from_step(rewards, steps, rollouts) if by_step else _at_decision(returns, rollouts)
+    return Credit(rewards, returns, usual)
 
 
-def rollout_means(
-    rewards: Floats, to_go: Floats, steps: Ints, rollouts: int, *, by_step: bool
-) -> Floats:
-    """Return (T, N) `step_means` of undiscounted rewards, or `decision_means` of returns.
-
-    Args:
-        rewards: (T, N), 0 after an episode's end.
-        to_go: (T, N) their returns from each decision on.
-        steps: (T, N) time step of each decision.
-        rollouts: K episodes of each instance.
-        by_step: whether decisions at the same time step are compared; see `Source.in_steps`.
-    """
-    return step_means(rewards, steps, rollouts) if by_step else decision_means(to_go, rollouts)
-
-
-def decision_means(returns: Floats, rollouts: int) -> Floats:
-    """Return the mean return at each decision number, over the rollouts of an instance.
-
-    H. Mao, M. Alizadeh, I. Menache and S. Kandula, "Resource management with deep reinforcement
-    learning" (2016), algorithm 1. A rollout that has ended counts as 0.
-
-    Args:
-        returns: (T, N) returns, 0 after an episode's end; T is 0 if no instance has a job.
-        rollouts: K episodes of each instance; N is a multiple of it.
-
-    Returns:
-        (T, N) baseline of each return, equal for all rollouts of an instance.
-    """
+def _at_decision(returns: Floats, rollouts: int) -> Floats:
+    """Return (T, N) the mean of (T, N) returns at each decision number over a slice's episodes."""
     decisions, episodes = returns.shape
     means = returns.reshape(decisions, episodes // rollouts, rollouts).mean(axis=2)
     return np.repeat(means, rollouts, axis=1)
 
 
-def step_means(rewards: Floats, steps: Ints, rollouts: int) -> Floats:
-    """Return the mean return from each decision's time step on, over the rollouts of an instance.
-
-    `decision_means` compares decisions with the same number, although they lie at different times
-    if rollouts place different numbers of jobs. This baseline compares them at the same time.
-
-    Args:
-        rewards: (T, N), 0 after an episode's end.
-        steps: (T, N) time step of each decision, from 0; any number after the end.
-        rollouts: K episodes of each instance; N is a multiple of it.
-
-    Returns:
-        (T, N) baseline of each return; a rollout that has ended counts as 0.
-    """
+def _from_step(rewards: Floats, steps: Ints, rollouts: int) -> Floats:
+    """Return (T, N) the mean of later rewards, from each decision's time step on."""
     decisions, episodes = rewards.shape
     if not decisions:
         return np.zeros(rewards.shape)

@@ -55,6 +55,23 @@ class Rollouts:
         """The mean return of an episode."""
         return float(self.rewards.sum(axis=0).mean())
 
+    @property
+    def steps(self) -> Ints:
+        """(T, N) the time step of each decision; 0 after an episode's end."""
+        steps: Ints = self.grid(self.step)
+        return steps
+
+    @property
+    def choices(self) -> Ints:
+        """The rows of the decisions that left a choice."""
+        return np.flatnonzero(self.allowed.sum(axis=1) > 1)
+
+    def groups(self, source: Source[Any], slices: int) -> Ints:
+        """Return (D,) the group of each decision's slice, of so many drawn ones."""
+        episodes_each = self.rewards.shape[1] // slices
+        groups: Ints = source.group_of(slices)[self.episode // episodes_each]
+        return groups
+
     def grid(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return a column (D,) as an array (T, N); 0 after an episode's end."""
         grid = np.zeros(self.rewards.shape, column.dtype)

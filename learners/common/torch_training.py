@@ -1,9 +1,9 @@
-"""The base of trainings in torch: the network's state in checkpoints, and runs on one thread."""
+"""The base of trainings in torch: checkpoints of the network, one thread, and games to play."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,17 +13,16 @@ import numpy as np
 import torch
 from torch import nn
 
+from simkit.learners.common.games import Source
+from simkit.learners.common.networks import Network, Perceptron, SetScorer
+from simkit.learners.common.rollouts import judged
 from simkit.learners.common.training import SeededTraining, Stateful
+from simkit.scenario import Scenario
 
 __all__ = [
-    "Kept",
-    "TorchTraining",
-    "load_weights",
-    "one_thread",
-    "restore_state",
-    "state_of",
-    "weights_of",
-]
+    "GamesTraining", "Kept", "TorchTraining", "load_weights", "one_thread", "restore_state",
+    "state_of", "weights_of",
+]  # fmt: skip
 
 
 class TorchTraining(SeededTraining):
@@ -32,16 +31,33 @@ class TorchTraining(SeededTraining):
     Iterations and evaluations run on one thread: sums in another order would give other weights.
     """
 
-    @property
-    @abstractmethod
-    def network(self) -> nn.Module:
-        """The module that is trained."""
-
+    network: nn.Module
+    """The module that is trained."""
     optimiser: torch.optim.Optimizer
+    _first: Mapping[str, Any] | None = None
+    """The weights with which the training began."""
 
     def step(self) -> Mapping[str, float]:
+        self._first = self._first or weights_of(self.network)
         with one_thread():
             return super().step()
+
+    def load(self, folder: Path) -> None:
+        self._first = self._first or weights_of(self.network)
+        super().load(folder)
+
+    def warnings(self) -> Sequence[str]:
+        first = self._first or {}
+        if any(
+            (array != first.get(name)).any() for name, array in weights_of(self.network).items()
+        ):
+            return ()
+        text = "nothing was learned, and the agent is the untrained one"
+        return (f"{self.learner}: {text}: {self.why_untrained()}",)
+
+    def why_untrained(self) -> str:
+        """Return what may have kept the weights as they were, and what to change."""
+        return "no decision left a choice; take slices in which more jobs wait, or more of them"
 
     def held_out(self) -> Mapping[str, float]:
         with one_thread():
@@ -63,6 +79,51 @@ class TorchTraining(SeededTraining):
     ) -> None:
         """Write a network to an agent's bundle; see `write_weights`."""
         self.write_weights(folder, weights_of(network), description, curve_end)
+
+
+class GamesTraining(TorchTraining):
+    """A training that plays the games of a source; its agent is a network over what they show."""
+
+    def __init__(
+        self, scenario: Scenario, source: Source[Any], chosen: Any, seed: int, device: str,
+        learner: str | None, streams: tuple[str, ...],
+    ) -> None:  # fmt: skip
+        """Store the source, and draw the held-out slices.
+
+        Args:
+            scenario: the scenario to train on.
+            source: of the games.
+            chosen: the learner's arguments, with ``iterations`` and ``held_out_sets``.
+            seed: seed of the training.
+            device: of the network.
+            learner: the name of the recipe; None: the algorithm's own.
+            streams: see `SeededTraining`.
+        """
+        super().__init__(scenario, chosen, seed, streams, learner)
+        self.device, self.source = device, source
+        self.unseen = source.held_out(chosen.held_out_sets)
+        self.criterion = source.criterion
+
+    @property
+    def agent(self) -> Network:
+        """The network that chooses among actions."""
+        assert isinstance(self.network, Perceptron | SetScorer)
+        return self.network
+
+    def evaluate(self) -> Mapping[str, float]:
+        """Evaluate the agent on the held-out slices; see `judged`."""
+        return self.judge()
+
+    def judge(self, *, drawn_too: bool = False) -> dict[str, float]:
+        """Return how the agent does on the held-out slices; see `judged`."""
+        return judged(
+            self.source, self.unseen, self.agent, lambda: self.stream("held_out"), self.device,
+            drawn_too=drawn_too,
+        )  # fmt: skip
+
+    def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
+        how = self.source.describe(self.agent.shape)
+        self.write_network(folder, self.agent, how, curve_end)
 
 
 @dataclass(frozen=True)

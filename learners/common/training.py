@@ -46,22 +46,25 @@ class SeededTraining(Training):
     learner: str
     """The name of the learner."""
 
+    chosen: Any
+    """The learner's arguments."""
+
     def __init__(
-        self, scenario: Scenario, arguments: Section, seed: int, streams: tuple[str, ...],
+        self, scenario: Scenario, chosen: Section, seed: int, streams: tuple[str, ...],
         learner: str | None = None,
     ) -> None:  # fmt: skip
         """Store the facts of the training and create its generators.
 
         Args:
             scenario: the scenario to train on.
-            arguments: the learner's arguments, with ``iterations``.
+            chosen: the learner's arguments, with ``iterations``.
             seed: seed of the training.
             streams: name of each generator whose state belongs to a checkpoint.
             learner: the name of the recipe; None: the algorithm's own.
         """
         self.learner = learner or self.learner
-        self.scenario, self.arguments, self.seed = scenario, arguments, seed
-        self.iteration, self.iterations = 0, int(getattr(arguments, "iterations"))  # noqa: B009
+        self.scenario, self.chosen, self.seed = scenario, chosen, seed
+        self.iteration, self.iterations = 0, int(getattr(chosen, "iterations"))  # noqa: B009
         self.generators = {name: self.stream(name) for name in streams}
 
     def stream(self, name: str) -> np.random.Generator:
@@ -134,7 +137,7 @@ class SeededTraining(Training):
         """Return what identifies this training; its agent's description holds it too."""
         return {
             "learner": self.learner,
-            "arguments": self.arguments.model_dump(mode="json"),
+            "arguments": self.chosen.model_dump(mode="json"),
             "seed": self.seed,
             "scenario": self.scenario.model_dump(mode="json", exclude={"learn"}),
         }

@@ -16,7 +16,7 @@ from simkit.agent.actions import SlotMask, Starts
 from simkit.agent.burst_classes import PATIENCE
 from simkit.errors import PluginError, ScenarioError
 from simkit.gym.agent_view import AgentView
-from simkit.learners.common.arguments import Extent, Positive
+from simkit.learners.common.arguments import Extent, Positive, unsuited
 from simkit.learners.games.job_sets import (
     BurstClasses,
     ClassRules,
@@ -138,7 +138,7 @@ class EndlessArguments(GamesArguments):
     def _one_way_to_play(self) -> Self:
         given, endless = self.model_fields_set, self.games is not None
         text = (
-            "is for episodes, but games asks for games without an end; leave one out" if endless
+            "is for episodes, but games asks for games without an end; leave it out" if endless
             else "is for games without an end; give games, or leave it out"
         )  # fmt: skip
         wrong = [key for key in (self.of_episodes if endless else self.of_endless) if key in given]
@@ -196,7 +196,16 @@ def games_of(
     if way == "ready pools in lock-step":
         rules: dict[str, Any] = {name: getattr(chosen, name) for name in READY}
         rules |= {"most_decisions": chosen.max_decisions, "discount": discount}
-        return SourceOfSizes(scenario, units, **rules) if units else ReadySource(scenario, **rules)
+        try:
+            return (
+                SourceOfSizes(scenario, units, **rules) if units else ReadySource(scenario, **rules)
+            )
+        except ScenarioError as error:
+            if given.get("games") is None or any(map(_is_of_argument, error.problems)):
+                raise
+            known = "games without an end of a ready pool"
+            remedy = "leave it out"
+            raise unsuited("learn.arguments.games:", known, error.problems, remedy) from error
     view = usual_view(scenario, chosen)
     reward = chosen.reward or ("bounded-slowdown" if scenario.value is None else "value")
     try:
@@ -225,7 +234,8 @@ def _way_to_play(scenario: Scenario, given: Mapping[str, Any], *, anywhere: bool
         return "ready pools in lock-step"
     if isinstance(scenario.workload, DeepRMModel | SofiaModel | SchedQRMModel):
         layout = given.get("layout") or usual_layout(scenario, anywhere=anywhere)
-        seen = layout == "slots" and given.get("observation") in OBSERVATIONS
+        ours_to_refuse = layout == "slots" or given.get("layout") is not None
+        seen = ours_to_refuse and given.get("observation") in OBSERVATIONS
         known = not asked or (asked == ["observation"] and seen)
         ours = WAYS["job sets in lock-step"]
         covered = any(key in given for key in ours) or is_pool_in_steps(scenario, layout)
@@ -251,6 +261,10 @@ def _refuse_other_ways(scenario: Scenario, given: Mapping[str, Any], way: Way) -
         if other != way and key not in allowed and given.get(key) is not None
     ]:
         raise ScenarioError(wrong)
+
+
+def _is_of_argument(problem: str) -> bool:
+    return problem.startswith("learn.arguments.")
 
 
 def _by_own_keys(problem: str) -> str:
@@ -360,7 +374,7 @@ def _refuse_other_layouts(
     if layout == "slots":
         wrong = [f"{key}: is for layout: classes; leave it out" for key in CLASSES if key in given]
     else:
-        others = NUMBERED if classes is None else NUMBERED[2:]
+        others = ("observation", *(NUMBERED if classes is None else NUMBERED[2:]))
         wrong = [f"{key}: is for layout: slots; leave it out" for key in others if key in given]
         if chosen.objective != "slowdown":
             wrong.append(

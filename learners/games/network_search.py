@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import ScenarioError
-from simkit.learners.common.arguments import prepared
 from simkit.learners.common.evolution import SearchArguments
 from simkit.learners.common.games import Games, Source, logged, results_of
 from simkit.learners.common.inference import (
@@ -29,10 +28,10 @@ from simkit.learners.common.shapes import (
     TablePerceptronShape,
     Width,
 )
-from simkit.learners.games.choice import GamesArguments, games_of, usual_numbers
+from simkit.learners.games.choice import GamesArguments, games_of
 from simkit.scenario import Scenario
 
-__all__ = ["Genes", "NetworkProblem", "gains", "play", "prepare"]
+__all__ = ["USUAL", "Genes", "NetworkProblem", "gains", "play"]
 
 USUAL: Final = {"job_sets": 8, "held_out_sets": 20, "max_decisions": 5_000}
 """Defaults for simulations, which take longer than job sets in lock-step."""
@@ -48,33 +47,22 @@ class NetworkArguments(SearchArguments, GamesArguments):
     """Units of each layer."""
 
 
-def prepare(
-    scenario: Scenario, arguments: Mapping[str, Any], device: str, learner: str,
-    rng: np.random.Generator,
-) -> tuple[NetworkArguments, NetworkProblem]:  # fmt: skip
-    """Return the arguments and the problem; raises as `prepared` does.
+class NetworkProblem:
+    """The weights of a network, and the games that it plays; a `Problem`."""
 
-    `learner` is for messages, `rng` draws the first weights.
-    """
+    arguments: ClassVar = NetworkArguments
+    streams: ClassVar = ("job_sets", "actions")
 
-    def source_of(chosen: NetworkArguments) -> Source[Any]:
-        source = games_of(scenario, chosen, learner, chosen.job_sets)
+    @staticmethod
+    def source_of(scenario: Scenario, chosen: NetworkArguments) -> Source[Any]:
+        """Return the games; raises ScenarioError for those that a small network cannot play."""
+        source = games_of(scenario, chosen, "evolution", chosen.job_sets)
         if isinstance(source.scorer(chosen.hidden), TablePerceptronShape):
             raise ScenarioError(
                 "learn.arguments.observation: is deeprm-image, whose pixels need more weights than "
                 "can be searched; take deeprm-compact"
             )
         return source
-
-    given = {**usual_numbers(scenario, USUAL, arguments), **arguments}
-    chosen, source = prepared(NetworkArguments, given, source_of, device, on_gpu=False)
-    return chosen, NetworkProblem(source, chosen, rng)
-
-
-class NetworkProblem:
-    """The weights of a network, and the games that it plays; a `Problem`."""
-
-    streams: ClassVar = ("job_sets", "actions")
 
     def __init__(
         self, source: Source[Any], arguments: NetworkArguments, rng: np.random.Generator

@@ -163,7 +163,7 @@ class ClassJobs(JobSource):
         if classes + 1 >= horizon:
             problems.append(
                 f"workload: jobs take up to {classes} steps, and {who} looks {horizon} ahead; "
-                f"shorten them, or give a learner that knows it a horizon of at least {classes + 2}"
+                f"shorten them, or give the learner dqn, which has it, horizon: {classes + 2}"
             )
         if problems:
             raise ScenarioError(problems)

@@ -18,8 +18,7 @@ from simkit.arrays import Floats, Ints
 from simkit.errors import PolicyError, ScenarioError
 from simkit.plugins import find, find_in_table, instantiate
 from simkit.policy import Action, Place, State, SystemInfo
-from simkit.policy.claims import Claims
-from simkit.policy.head_place import HeadPlace, head_place
+from simkit.policy.claims import Claims, HeadPlace, head_place
 from simkit.policy.lane import make_lane
 from simkit.policy.ordered import resumptions
 from simkit.policy.task import Placement, Task

@@ -14,7 +14,7 @@ running one, or do nothing; and, beyond it, reject a job of the ready pool.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import floor, inf
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -28,6 +28,7 @@ from simkit.agent.encoder import Encoder, Field, Numbers, ObservationSchema
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import ScenarioError
 from simkit.policy import Action, Reject, Resume, State, Suspend, SystemInfo, WakeAt
+from simkit.policy.claims import rest_of
 from simkit.policy.task import Allocation, Placement, Task, instances_on
 from simkit.sections import BrokenRulesError, Count, Facts, Positive, PositiveDuration
 from simkit.units import instant_on_grid
@@ -269,14 +270,10 @@ class ReadyTracker(EarliestPlaces):
                 f"{self.pool.resources} are shown; give it as many"
             )
         super().reset(info)
-        self._left_s: dict[Allocation, float] = {}  # of suspended ones, expected time to run
 
     def update(self, state: State) -> None:
         """Follow the simulation; call it as a decision begins and after each action."""
         self.follow(state)
-        for allocation in state.ended:
-            if allocation in state.suspended and allocation not in self._left_s:
-                self.suspends(allocation)
         self.find(tuple(state.queue.tasks[: self.pool.ready]))
 
     def earliest(self, task: Task) -> tuple[float, Placement] | None:
@@ -294,28 +291,17 @@ class ReadyTracker(EarliestPlaces):
         starts[: len(self.tasks)] = super().starts()
         return starts
 
-    def suspends(self, allocation: Allocation) -> None:
-        """Note how long an allocation would still run that is suspended now."""
-        self._left_s[allocation] = max(allocation.expected_end_s - self._now, 0.0)
-
     def resumable(self) -> Resume | None:
-        """Return how the first suspended allocation whose rest fits now goes on."""
-        for allocation, rest in self._rests():
-            if on := self._profile.fit(rest, self._now):
+        """Return how the first suspended allocation whose rest fits now goes on, oldest first."""
+        for allocation in self._state.suspended:
+            if on := self._profile.fit(rest_of(allocation), self._now):
                 return Resume(allocation, on)
         return None
 
     def resumes_at(self) -> float:
         """Return when the rest of a suspended allocation will first fit, in s; inf: never."""
-        found = (self._profile.earliest(rest) for _, rest in self._rests())
+        found = (self._profile.earliest(rest_of(each)) for each in self._state.suspended)
         return min((place[0] for place in found if place is not None), default=inf)
-
-    def _rests(self) -> Iterator[tuple[Allocation, Task]]:
-        """Yield the suspended allocations, the oldest first, and what is left of each as a task."""
-        suspended = self._state.suspended
-        self._left_s = {a: left for a, left in self._left_s.items() if a in suspended}
-        for allocation in suspended:
-            yield allocation, _rest(allocation, self._left_s.get(allocation, 0.0))
 
     def there(self) -> Bools:
         """Return (P,) places of the ready pool that hold a task."""
@@ -367,16 +353,6 @@ class ReadyTracker(EarliestPlaces):
             amount[begins >= step.time_s] += step.change[0]
         share: Floats = np.clip(amount / self._capacity[0], 0.0, 1.0)
         return share
-
-
-def _rest(allocation: Allocation, left_s: float) -> Task:
-    """Return what is left of a suspended allocation, as a task."""
-    task = allocation.task
-    machines = task.machines if task.gang else tuple([machine for machine, _ in allocation.on])
-    return Task(
-        task.index, task.job_index, task.submit_time_s, task.request, allocation.count,
-        estimate_s=left_s, machines=machines,
-    )  # fmt: skip
 
 
 Advance = Literal["no-op", "each"]
@@ -475,7 +451,6 @@ class ReadyActions(TrackerActions):
         elif number < self.count - 1:
             chosen, youngest = number - self._placing, self._youngest(state)
             if chosen < len(youngest):
-                self._tracker.suspends(youngest[chosen])
                 meant = Suspend(youngest[chosen])
         self._acted = meant is not None
         return meant

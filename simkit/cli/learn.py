@@ -25,7 +25,17 @@ from simkit.cli.options import (
     overrides,
     scenario_source,
 )
-from simkit.cli.text import Blocks, Line, Plain, Table, echo, print_blocks, print_or_json
+from simkit.cli.text import (
+    Blocks,
+    Line,
+    Plain,
+    Table,
+    echo,
+    print_blocks,
+    print_or_json,
+    warn,
+    warnings_kept,
+)
 
 if TYPE_CHECKING:
     from simkit.analysis.intervals import Interval
@@ -91,7 +101,7 @@ def train(
     folder = output or TRAININGS / f"{loaded.name}-{scenario_hash(loaded)[:8]}"
     every_s = _seconds(checkpoint_every)
     try:
-        with training_progress(enabled=not no_progress) as watch:
+        with training_progress(enabled=not no_progress) as watch, warnings_kept() as said:
             done = do_train(
                 loaded,
                 folder,
@@ -105,6 +115,8 @@ def train(
         raise typer.Exit(130) from None
     usual_for = "" if loaded is given_scenario else loaded.workload.type
     print_or_json(_training_blocks(done, usual_for), _as_json(done), as_json=as_json)
+    for text in said:
+        warn(f"warning: {text}")
 
 
 def _for_its_learner(source: Source, laid_over: dict[str, Any]) -> dict[str, Any]:
@@ -501,7 +513,7 @@ burst_times = typer.Typer(
 
 
 Model = Literal["local-power-law", "trees", "network"]
-"""The kinds of models; see `simkit.learners.run_times.burst_models`."""
+"""The kinds of models; see `simkit.learners.run_times.burst_predictor`."""
 
 
 @burst_times.command("fit")

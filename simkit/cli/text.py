@@ -21,6 +21,7 @@ import json
 import os
 import re
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
@@ -123,6 +124,15 @@ def warn(text: str) -> None:
     """Print a warning to stderr, each of its lines wrapped in a terminal."""
     for line in text.split("\n"):
         wrapped(line, len(line) - len(line.lstrip()), err=True)
+
+
+@contextmanager
+def warnings_kept() -> Iterator[list[str]]:
+    """Collect what is warned of, to print it when the screen is free."""
+    said: list[str] = []
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: said.append(str(message))
+        yield said
 
 
 def wrapped(text: str, indent: int = 0, *, err: bool = False) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from math import inf
 from operator import itemgetter
 from typing import Final, Literal, NamedTuple, Protocol
@@ -18,14 +17,14 @@ import numpy as np
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import PolicyError
-from simkit.policy.claims import Claims
-from simkit.policy.profile import LeastFree, Profile
+from simkit.policy.claims import Claims, Gap
+from simkit.policy.profile import Profile
 from simkit.policy.queue import ColumnTable
 from simkit.policy.room import PlacementRule
 from simkit.policy.state import State
 from simkit.policy.task import Task
 
-__all__ = ["ChangingOrder", "Entry", "Gap", "Lane", "Line", "Order", "Passing"]
+__all__ = ["ChangingOrder", "Entry", "Lane", "Line", "Order", "Passing"]
 
 Entry = tuple[float, float, int, Task]
 """(-priority, key, index, task): sorts by partition priority, then key, then submission."""
@@ -64,27 +63,6 @@ class Line(NamedTuple):
 
     tasks: Sequence[Task]
     passing: Passing
-
-
-@dataclass(eq=False, slots=True)
-class Gap:
-    """What tasks may use that overtake a blocked head; it changes as they start."""
-
-    free: Sequence[float]
-    """(R,) what is free now; of a bag, one instance must fit."""
-    slack_s: float = inf
-    """Tasks with an estimate up to this end before the head starts."""
-    spare: float = inf
-    """Longer ones may ask for as much of the first resource: the head does not need it."""
-    least: LeastFree | None = None
-    """What stays free of the one resource that there is; None if that is not known."""
-
-    def admits(self, task: Task) -> bool:
-        """Return whether a task fits into the one resource that there is, as far as it is known."""
-        least, amount = self.least, task.least[0]
-        if amount > max(self.free[0], 0.0):
-            return False
-        return least is None or amount <= least.through(task.estimate_s)
 
 
 class Lane(ABC):

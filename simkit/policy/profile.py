@@ -17,12 +17,13 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, islice
 from math import inf
 from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.policy.room import MachineRoom, PlacementRule, Release, Room
-from simkit.policy.task import Placement, Reservation, Task
+from simkit.policy.task import Placement, Reservation, Task, instances_on
 from simkit.units import TIME_GRID
 from simkit.workload.cluster import CapacityStep
 
@@ -52,6 +53,15 @@ class LeastFree:
         steps = np.searchsorted(self._times, seconds)
         least: Floats = np.array(self._amounts)[np.maximum(steps, 1) - 1]
         return least
+
+
+class Hold(NamedTuple):
+    """What is held of a profile for a time."""
+
+    start_s: float
+    end_s: float
+    task: Task
+    on: Placement
 
 
 Change = tuple[float, Sequence[float]]
@@ -256,9 +266,19 @@ class Profile(ABC):
         self._add(on, request, start, end, 1.0)
         self._settled = max(self._settled, start if end == inf else end)
 
-    def hold(self, task: Task, on: Placement, start: float) -> None:
+    def hold(self, task: Task, on: Placement, start: float) -> Hold:
         """Take what a task holds that starts at an instant and runs for its estimate."""
-        self.take(on, task.request, start, start + task.estimate_s)
+        hold = Hold(start, start + max(task.estimate_s, TIME_GRID), task, on)
+        self.take(on, task.request, start, hold.end_s)
+        return hold
+
+    def let_go(self, hold: Hold) -> None:
+        """Give back what was held."""
+        self.give(hold.on, hold.task.request, hold.start_s, hold.end_s)
+
+    @abstractmethod
+    def agrees(self, room: Room, due: Iterable[Hold]) -> bool:
+        """Return whether as much is free now as in a room, where what is due has not started."""
 
     def _step_at(self, time: float) -> int:
         """Return the step that begins at `time`, made if needed; 0 for times before now."""
@@ -420,6 +440,14 @@ class PoolProfile(Profile):
                 del column[:passed]
             self._times[0] = now
 
+    def agrees(self, room: Room, due: Iterable[Hold]) -> bool:
+        free = [column[0] for column in self._free]
+        for hold in due:
+            count = instances_on(hold.on)
+            for r, amount in enumerate(hold.task.request):
+                free[r] += amount * count
+        return free == room.total_free()
+
     def _total_free(self, at: float) -> tuple[float, ...]:
         position = max(bisect_right(self._times, at) - 1, 0)
         return tuple([column[position] for column in self._free])
@@ -550,6 +578,12 @@ class MachineProfile(Profile):
             self._free = free[kept]
             self._times = [t for t, keep in zip(self._times[passed:], kept, strict=True) if keep]
         self._times[0] = max(self._times[0], now)
+
+    def agrees(self, room: Room, due: Iterable[Hold]) -> bool:
+        now = MachineRoom(self._room.capacity, self._free[0].copy())
+        for hold in due:
+            now.give(hold.on, hold.task.request)
+        return bool((now.free() == room.free()).all())
 
     def _total_free(self, at: float) -> tuple[float, ...]:
         free = self._free[max(bisect_right(self._times, at) - 1, 0)]

@@ -25,7 +25,7 @@ and progress. A reproduction is a function of a `Workplace`: an entry point of t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -77,6 +77,14 @@ class Training(ABC):
         after every `learn.held_out_every` iterations, and after the last; it must not change the
         training.
         """
+
+    def warnings(self) -> Sequence[str]:
+        """Return what must be known of the agent as it is now, a sentence each.
+
+        simkit asks at the end of a training and gives each as a `SimkitWarning`: for example, that
+        nothing was learned, and what to change.
+        """
+        return ()
 
     @abstractmethod
     def save(self, folder: Path) -> None:

@@ -19,7 +19,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simkit import plugins
-from simkit.errors import PluginError, RunError, ScenarioError, did_you_mean
+from simkit.errors import PluginError, RunError, ScenarioError, did_you_mean, warn_of
 from simkit.experiment.interrupt import DeferredInterrupt
 from simkit.experiment.workers import Workers
 from simkit.results.run_info import versions
@@ -187,6 +187,8 @@ def train(
         force: start over, and delete another training that is in the folder.
         watch: see `Watch`.
 
+    What must be known of the agent, such as that nothing was learned, is a `SimkitWarning` each.
+
     Raises ScenarioError, PluginError (the learner is unknown, or its packages are missing) or
     RunError (the folder). On Ctrl-C and SIGTERM it ends the iteration, writes a checkpoint and
     raises KeyboardInterrupt.
@@ -202,6 +204,7 @@ def train(
     info = folder.open(wanted, force=force, extendable=training.extendable)
     try:
         was_finished = course.go_on(info, watch)
+        warn_of(training.warnings() if info["iteration"] and not was_finished else ())
         return Trained(folder.folder, info, tuple(course.rows), was_finished)
     except Exception:
         if folder.checkpoint is None:

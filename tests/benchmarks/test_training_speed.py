@@ -19,11 +19,10 @@ pytest.importorskip("numba")
 pytest.importorskip("torch")
 
 from simkit.learners import deepjs, recipes
-from simkit.learners.pairs.chunk import chunks
-from simkit.learners.pairs.model import play
-from simkit.learners.pairs.scorer import RULES
 from simkit.learners.reproductions.deepjs.study import FULL, agents, scenario_of
 from simkit.learners.reproductions.sofia.curves import costs
+from simkit.learners.scorers.pair_model import chunks, play
+from simkit.learners.scorers.pair_scorer import RULES
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.yaml_document import load_scenario
 from simkit.traces.task_table import read_task_table

@@ -28,14 +28,12 @@ from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.rules import ORDERS
 from simkit.learners.lockstep.ready_pool.rules import play as play_by_rule
 from simkit.learners.lockstep.ready_pool.streams import streams_of
-from simkit.learners.pairs.chunk import chunks
-from simkit.learners.pairs.model import play as play_pairs
-from simkit.learners.pairs.model import roll_out
-from simkit.learners.pairs.scorer import RULES, PairScorer
-from simkit.learners.pool.jobs import PoolJobs
-from simkit.learners.pool.scorer import Scorer
-from simkit.learners.pool.simulation import Hold, Rule, simulate
 from simkit.learners.reproductions.deepjs.bounds import look_ahead
+from simkit.learners.scorers.job_model import Hold, PoolJobs, Rule, simulate
+from simkit.learners.scorers.job_scorer import JobScorer
+from simkit.learners.scorers.pair_model import chunks, roll_out
+from simkit.learners.scorers.pair_model import play as play_pairs
+from simkit.learners.scorers.pair_scorer import RULES, PairScorer
 from simkit.traces.models.deeprm import DeepRMModel, SchedQRMModel
 from simkit.traces.task_table import read_task_table
 
@@ -220,7 +218,7 @@ def pool() -> dict[str, Any]:
     """Start jobs of a log by rules and drawn weights, under each set of rules."""
     trace = simkit.prepare(simkit.Scenario.model_validate({**POOL, "name": "golden", "seed": 2}))
     jobs, found = PoolJobs.of(trace.trace.workload, 32), {}
-    blank = Scorer.zero(4)
+    blank = JobScorer.zero(4)
     scorer = blank.with_flat(np.random.default_rng(12).integers(-64, 65, len(blank.flat)) / 64)
     kinds: Mapping[str, Callable[..., Any]] = {
         "submit": partial(simulate, jobs, Rule.by_key(jobs.submit_s)),

@@ -42,7 +42,7 @@ TRAININGS: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "deeprm": (DEEPRM, SETS | {"hidden": 8}),
     "deeprm compact": (DEEPRM, SETS | {
         "hidden": 8, "observation": "deeprm-compact", "mask": "possible", "entropy": 0.01,
-        "optimiser": "adam", "baseline": "value", "warm_start": 1,
+        "optimiser": "adam", "warm_start": 1,
     }),
     "ppo": (DEEPRM, SETS | {"hidden": 8, "batch": 64}),
     "ppo ahead": (SOFIA, SETS | {"hidden": 8, "batch": 64, "starts": "ahead"}),
@@ -55,7 +55,7 @@ TRAININGS: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
     }),
     "reinforce": (DEEPRM, SETS | {"hidden": 8}),
     "reinforce gradient": (SOFIA, SETS | {
-        "hidden": 8, "update": "gradient", "baseline": "value", "starts": "ahead",
+        "hidden": 8, "update": "gradient", "starts": "ahead",
     }),
     "sofia natural": (SOFIA, SETS | HORIZON | {"update": "natural", "last_step": 10}),
     "sofia proximal": (SOFIA, SETS | HORIZON | {

@@ -11,7 +11,7 @@ import numpy as np
 from engine_runs import a_bag, make_jobs, simulate
 
 from simkit.arrays import Floats
-from simkit.learners.pairs.scorer import PairScorer
+from simkit.learners.scorers.pair_scorer import PairScorer
 from simkit.policies.cloudsimpy import CloudSimPy, makespan
 from simkit.policy.pairs import MachineTaskPairs
 from simkit.policy.remaining_work import WorkFitness

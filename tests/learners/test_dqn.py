@@ -14,9 +14,10 @@ from simkit import simulate
 from simkit.arrays import stream
 from simkit.errors import ScenarioError
 from simkit.learners.common.actor_critic.action_values import ValueNetwork, best_next
+from simkit.learners.common.experience import ComparingRecorder, Move
 from simkit.learners.common.networks import build
 from simkit.learners.common.shapes import PerceptronShape
-from simkit.learners.dqn import ComparingRecorder, DQNTraining, Move
+from simkit.learners.dqn import DQNTraining
 from simkit.learners.lockstep.class_games import ClassGames
 from simkit.learners.lockstep.class_rules import RULES, play
 from simkit.learners.lockstep.class_slots import ClassLockstep
@@ -75,7 +76,7 @@ def test_an_error_counts_by_the_job_that_waits():
             )
         drawn = made.memory.draw(64, np.random.default_rng(0)).columns["seen"][:, -1]
         made.generators["memories"] = np.random.default_rng(0)
-        losses[per_job] = made._learn()
+        losses[per_job] = made._improve()
     assert losses[False] == pytest.approx(9.0)
     assert losses[True] == pytest.approx(float(np.mean((3.0 / drawn) ** 2)), rel=1e-5)
 
@@ -190,7 +191,7 @@ def test_what_was_cut_off_is_not_taken_for_the_end():
 
 def test_a_return_is_compared_with_the_mean_of_its_slice():
     """Two episodes of one slice: the second waits longer at its second step."""
-    recorder = ComparingRecorder(2, 2, 1.0, in_steps=True)
+    recorder = ComparingRecorder(2, 2, 1.0, by_step=True)
     both, none = np.array([0, 1]), np.zeros(2, np.bool_)
     for step, rewards in enumerate(([-1.0, -1.0], [-1.0, -5.0])):
         seen = np.full((2, 1), step, np.float32)

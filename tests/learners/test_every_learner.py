@@ -24,7 +24,7 @@ from trainings import (
 
 import simkit
 from simkit import plugins
-from simkit.errors import PluginError, RunError, ScenarioError
+from simkit.errors import PluginError, RunError, ScenarioError, SimkitWarning
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.ready_pool.rules import ORDERS, play
 from simkit.scenario import Scenario
@@ -69,6 +69,35 @@ def test_more_iterations_later_are_as_all_at_once_or_refused(learner, tmp_path):
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_an_evaluation_changes_nothing(learner):
     check_held_out_changes_nothing(lambda: small_training(learner))
+
+
+NO_CHOICE = {"starts": "ahead", "job_sets": 1}, "no decision left a choice; take slices in which"
+UNTRAINED: dict[str, tuple[dict[str, Any], str]] = {
+    **dict.fromkeys(("actor-critic", "ppo", "reinforce"), NO_CHOICE),
+    "dqn": ({"batch": 256}, r"the memory holds \d+ decisions, too few for batch: 256; lower it"),
+}
+"""Learner → arguments with which it learns nothing, and what it says."""
+
+
+@pytest.mark.parametrize("learner", UNTRAINED)
+def test_a_training_without_an_update_says_so_and_logs_no_number(learner, tmp_path):
+    small, (changes, text) = SMALLEST[learner], UNTRAINED[learner]
+    where = small.where(**({} if learner == "dqn" else {"seed": 2}))
+    learn = {"learner": learner, "arguments": {**small.arguments, **changes, "iterations": 1}}
+    scenario = Scenario.model_validate({**where.model_dump(mode="json"), "learn": learn})
+    with pytest.warns(SimkitWarning, match=rf"^{learner}: nothing was learned, .*{text}"):
+        done = train(scenario, tmp_path / "training")
+    assert not {"loss", "entropy"} & done.rows[-1].keys()
+
+
+def test_a_training_with_an_update_warns_of_nothing(tmp_path):
+    made = small_training("dqn")
+    made.step()
+    assert made.warnings() == ()
+    made.save(tmp_path)
+    other = small_training("dqn")
+    other.load(tmp_path)
+    assert other.warnings() == ()
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -147,7 +176,7 @@ def test_an_iteration_without_a_job_changes_nothing(learner, form, monkeypatch):
     monkeypatch.setattr(type(source), "draw", lambda *_: JobSets.empty(2, 3, 2))
     if hasattr(made, "fixed"):
         made.fixed = JobSets.empty(2, 3, 2)
-    assert made.step() == {"return": 0.0, "unfinished": 0.0, "decisions": 0.0}
+    assert made.step() == {"unfinished": 0.0, "decisions": 0.0}
     assert (made.iteration, weights(made)) == (2, before)
 
 
@@ -292,6 +321,7 @@ REFUSED: dict[str, list[tuple[Scenario | dict[str, Any], dict[str, Any], str]]] 
         ({}, {"mask": "none", "starts": "now"}, "mask"),
         ({}, {"patience": 3}, "patience"),
         ({}, {"explore": 2}, "explore"),
+        ({}, {"batch": 400}, "batch"),  # more than the memory holds
         ({}, {"horizon": 8}, "workload"),  # jobs take up to 10 steps
         ({}, {"job_sets": 2, "loads": [0.2, 0.9, 2.0]}, "job_sets"),
         ({"estimates": "user-mean"}, {"loads": [0.5]}, "estimates"),

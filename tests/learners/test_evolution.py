@@ -113,8 +113,9 @@ def test_what_does_not_suit_a_scorer_is_told_what_takes_it(scorer, where):
     begin = plugins.find("simkit.learners", "evolution")
     with pytest.raises(ScenarioError) as caught:
         begin(where(), {"scorer": scorer}, seed=0)
-    assert caught.value.problems[-1].startswith("learn.learner: evolution knows ")
-    assert caught.value.problems[-1].endswith("takes any scenario with scorer: network")
+    (problem,) = caught.value.problems
+    assert problem.startswith("learn.arguments.scorer: is for ")
+    assert problem.endswith("; evolution with scorer: network plays any scenario")
 
 
 def test_it_learns():

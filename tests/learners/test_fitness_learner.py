@@ -17,11 +17,10 @@ from trainings import bags_scenario, small_training
 import simkit
 from simkit.learners.agent import load_agent
 from simkit.learners.evolution import EvolutionTraining
-from simkit.learners.pairs.agent import PairAgent
-from simkit.learners.pairs.chunk import Chunk
-from simkit.learners.pairs.model import play
-from simkit.learners.pairs.pair_search import mean_cost, ratios
-from simkit.learners.pairs.scorer import RULES, PairScorer
+from simkit.learners.scorers.agent import PairAgent
+from simkit.learners.scorers.pair_model import Chunk, play
+from simkit.learners.scorers.pair_scorer import RULES, PairScorer
+from simkit.learners.scorers.search import mean_cost, ratios
 from simkit.scenario import Scenario
 from simkit.traces.task_table import read_task_table
 

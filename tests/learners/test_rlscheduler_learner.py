@@ -13,9 +13,9 @@ import simkit
 from simkit.errors import ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.evolution import EvolutionTraining
-from simkit.learners.pool.agent import PoolAgent
-from simkit.learners.pool.simulation import Rule, simulate
-from simkit.learners.pool.windows import WindowSource
+from simkit.learners.scorers.agent import JobAgent
+from simkit.learners.scorers.job_model import Rule, simulate
+from simkit.learners.scorers.sources import WindowSource
 from simkit.scenario import Scenario
 
 
@@ -33,7 +33,7 @@ def test_the_agent_does_what_was_trained(backfill, tmp_path):
     made.step()
     made.write_agent(tmp_path / "agent", {"iteration": 1})
     agent = load_agent(tmp_path / "agent", pool_scenario())
-    assert isinstance(agent, PoolAgent)
+    assert isinstance(agent, JobAgent)
     assert agent.scorer.flat.tobytes() == made.problem.scorer(made.search.mean).flat.tobytes()
     run = simkit.simulate(pool_scenario(policy={"agent": str(tmp_path / "agent")}))
     (jobs,) = made.problem.source.logs

@@ -70,7 +70,7 @@ def test_the_kept_plan_is_the_one_made_anew(simulate, job_columns, jobs, order, 
 
     class Forgetful(ReadyPoolPolicy):
         def schedule(self, state):
-            self.plan._profile = None
+            self.plan._made = False
             yield from super().schedule(state)
 
     # Estimates above the truth free resources early; below it, tasks overrun.

@@ -97,16 +97,12 @@ class StreamSource:
         Raises ScenarioError, all problems at once, for another scenario.
         """
         step_s = scenario.scheduling.step
-        if step_s is None:
-            raise ScenarioError(
-                "scheduling.step: a ready pool in lock-step decides once a step; add "
-                "`scheduling: {step: 1h}`"
-            )
-        self.step_s, self._hours = step_s, hours
-        self._episodes = Episodes(scenario)
+        self._hours, self._episodes = hours, Episodes(scenario)
         first = self._episodes.prepare(scenario.seed)
-        if problems := [*_problems(first, step_s), *_problems_of_accounts(first, accounts)]:
+        problems = [*_problems(first, step_s), *_problems_of_accounts(first, accounts)]
+        if problems or step_s is None:
             raise ScenarioError(problems)
+        self.step_s = step_s
         self.resources = first.cluster.resources
         self.units = tuple(round(amount) for amount in first.cluster.capacity[0].tolist())
         self._energy: PoolEnergy | None = None
@@ -155,10 +151,15 @@ def _problems_of_accounts(experiment: Experiment, accounts: Collection[str]) -> 
         yield from energy_problems(experiment.site)
 
 
-def _problems(experiment: Experiment, step_s: float) -> Iterable[str]:
+def _problems(experiment: Experiment, step_s: float | None) -> Iterable[str]:
     """Yield what lock-step does not support."""
     load, cluster, site = experiment.trace.workload, experiment.cluster, experiment.site
     scenario = experiment.scenario
+    if step_s is None:
+        yield (
+            "scheduling.step: a ready pool in lock-step decides once a step; add "
+            "`scheduling: {step: 1h}`"
+        )
     yield from _problems_of_rules(scenario)
     if not len(load.value) or not load.value.any():
         yield "value: no job is worth anything, so there is nothing to learn; add a section `value`"
@@ -177,7 +178,7 @@ def _problems(experiment: Experiment, step_s: float) -> Iterable[str]:
             "dependencies: ignore"
         )
     for name, times in (("submit", load.submit_time_s), ("run", load.run_time_s)):
-        if np.fmod(times, step_s).any():
+        if step_s is not None and np.fmod(times, step_s).any():
             yield f"workload: {name} times must be multiples of scheduling.step, {step_s:g} s"
     if not load.run_time_s.all():
         yield "workload: lock-step knows jobs of a step or more; leave out those that take no time"

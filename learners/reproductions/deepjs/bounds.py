@@ -9,9 +9,8 @@ import numpy as np
 
 from simkit.arrays import Ints
 from simkit.learners.common.compiled import kernel
-from simkit.learners.pairs.chunk import Chunk
-from simkit.learners.pairs.model import TERMS, Outcome, tasks_of
-from simkit.learners.pairs.scorer import PairScorer
+from simkit.learners.scorers.pair_model import TERMS, Chunk, Outcome, tasks_of
+from simkit.learners.scorers.pair_scorer import PairScorer
 
 __all__ = ["LookedAhead", "look_ahead", "lower_bound"]
 

@@ -19,10 +19,6 @@ from simkit.analysis.intervals import Interval, set_interval
 from simkit.arrays import Floats, stream
 from simkit.learners.agent import load_agent
 from simkit.learners.deepjs import DeepJSTraining, begin
-from simkit.learners.pairs.agent import PairAgent
-from simkit.learners.pairs.chunk import Chunk, chunks
-from simkit.learners.pairs.model import play, roll_out
-from simkit.learners.pairs.scorer import RULES, PairScorer
 from simkit.learners.reproductions.common import digest_of, kept_table, weights_hash
 from simkit.learners.reproductions.deepjs.bounds import look_ahead, lower_bound
 from simkit.learners.reproductions.deepjs.study import (
@@ -36,6 +32,9 @@ from simkit.learners.reproductions.deepjs.study import (
     scenario_of,
     table_path,
 )
+from simkit.learners.scorers.agent import PairAgent
+from simkit.learners.scorers.pair_model import Chunk, chunks, play, roll_out
+from simkit.learners.scorers.pair_scorer import RULES, PairScorer
 from simkit.scenario import Scenario
 from simkit.traces.task_table import read_task_table
 from simkit.training import Workplace

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from simkit.learners.common.compiled import compiled
-from simkit.learners.pairs.cloudsimpy_kernel import (
+from simkit.learners.scorers.cloudsimpy_kernel import (
     Progress,
     Tasks,
     nothing_done,

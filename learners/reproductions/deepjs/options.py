@@ -10,8 +10,6 @@ import numpy as np
 import polars as pl
 
 from simkit.analysis.intervals import Interval, set_interval
-from simkit.learners.pairs.model import Objective, play
-from simkit.learners.pairs.scorer import PairScorer
 from simkit.learners.reproductions.common import (
     digest_of,
     kept_table,
@@ -32,6 +30,8 @@ from simkit.learners.reproductions.deepjs.study import (
     agents,
     optional_agents,
 )
+from simkit.learners.scorers.pair_model import Objective, play
+from simkit.learners.scorers.pair_scorer import PairScorer
 from simkit.training import Workplace
 
 OBJECTIVES: Final[tuple[Objective, ...]] = (

@@ -15,10 +15,6 @@ from simkit.arrays import Floats, Ints, stream
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
 from simkit.learners.common.bundle import read_bundle
-from simkit.learners.pool.agent import PoolAgent, PoolDescription
-from simkit.learners.pool.jobs import PoolJobs
-from simkit.learners.pool.scorer import Scorer
-from simkit.learners.pool.simulation import Backfill, Hold, simulate
 from simkit.learners.reproductions.common import digest_of, kept_table, weights_hash
 from simkit.learners.reproductions.rlscheduler.study import (
     HOLDS,
@@ -36,6 +32,9 @@ from simkit.learners.reproductions.rlscheduler.study import (
     judge_of,
     workload_of,
 )
+from simkit.learners.scorers.agent import JobAgent, JobDescription
+from simkit.learners.scorers.job_model import Hold, PoolJobs, simulate
+from simkit.learners.scorers.job_scorer import Backfill, JobScorer
 from simkit.results.run_writer import MemoryWriter
 from simkit.training import Workplace
 from simkit.training.folder import read_training
@@ -51,10 +50,10 @@ HOLD_WINDOWS: Final = 40
 RESAMPLES: Final = 2000
 
 
-def scorer_of(place: Workplace, agent: Agent) -> Scorer:
+def scorer_of(place: Workplace, agent: Agent) -> JobScorer:
     """Return the scorer of a complete training."""
     bundle = read_bundle(place.work / "trainings" / agent.name / "agent")
-    return PoolAgent.of(bundle, PoolDescription.read(bundle.description)).scorer
+    return JobAgent.of(bundle, JobDescription.read(bundle.description)).scorer
 
 
 def _path(place: Workplace, name: str, setting: RLSchedulerSetting) -> Path:

@@ -17,9 +17,9 @@ from typing import Any, Final
 import numpy as np
 
 from simkit.arrays import stream
-from simkit.learners.pool.jobs import PoolJobs
-from simkit.learners.pool.simulation import Backfill, Rule
 from simkit.learners.reproductions.common import data_file
+from simkit.learners.scorers.job_model import PoolJobs, Rule
+from simkit.learners.scorers.job_scorer import Backfill
 from simkit.scenario import Scenario
 from simkit.traces.swf import RLSchedulerLog
 from simkit.workload import Workload

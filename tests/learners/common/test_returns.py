@@ -8,12 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.learners.common.returns import (
-    decision_means,
+    credit,
     deviation_by_group,
     generalised_advantages,
     rewards_to_go,
-    slice_shares,
-    step_means,
     time_moved,
 )
 
@@ -69,12 +67,17 @@ def test_each_group_has_its_own_deviation():
     assert deviation_by_group(np.zeros(0), np.zeros(0, np.int64)).shape == (0,)
 
 
-# --- baselines ------------------------------------------------------------------------------------
+# --- credit ---------------------------------------------------------------------------------------
 
 
 def test_by_decision_rollouts_share_the_mean_and_ended_ones_count_as_0():
-    returns = np.array([[4.0, 2.0, 1.0, 3.0], [6.0, 0.0, 1.0, 1.0]])
-    assert decision_means(returns, 2).tolist() == [[3, 3, 2, 2], [3, 3, 1, 1]]
+    rewards = np.array(
+        [[-2.0, 2.0, 0.0, 2.0], [6.0, 0.0, 1.0, 1.0]]
+    )  # two slices, two episodes each
+    earned = credit(rewards, np.zeros((2, 4), np.int64), 2, by_step=False)
+    assert earned.returns.tolist() == [[4, 2, 1, 3], [6, 0, 1, 1]]
+    assert earned.usual.tolist() == [[3, 3, 2, 2], [3, 3, 1, 1]]
+    assert earned.gain.tolist() == [[1, -1, -1, 1], [3, -3, 0, 0]]
 
 
 @given(seeds)
@@ -84,21 +87,27 @@ def test_by_step_it_is_the_mean_of_sums_written_out(seed):
     count = sets * rollouts
     rewards = rng.normal(size=(decisions, count))
     steps = rng.integers(0, 2, (decisions, count)).cumsum(axis=0)
-    found = step_means(rewards, steps, rollouts)
+    usual = credit(rewards, steps, rollouts, by_step=True).usual
     for n in range(count):
         same = [m for m in range(count) if m // rollouts == n // rollouts]
         for t in range(decisions):
             to_come = [rewards[steps[:, m] >= steps[t, n], m].sum() for m in same]
-            assert np.isclose(found[t, n], np.mean(to_come))
+            assert np.isclose(usual[t, n], np.mean(to_come))
 
 
-def test_without_a_decision_there_is_no_mean():
-    assert decision_means(np.zeros((0, 4)), 2).shape == (0, 4)
-    assert step_means(np.zeros((0, 4)), np.zeros((0, 4), np.int64), 2).shape == (0, 4)
+@pytest.mark.parametrize("by_step", [False, True])
+def test_without_a_decision_there_is_no_mean(by_step):
+    earned = credit(np.zeros((0, 4)), np.zeros((0, 4), np.int64), 2, by_step=by_step)
+    assert earned.usual.shape == (0, 4)
 
 
 def test_rewards_are_shares_of_their_slices_mean_return():
     # two slices, two rollouts each: mean returns of -8 and 0
     rewards = np.array([[-2.0, -6.0, 1.0, -2.0], [-4.0, -4.0, 1.0, 0.0]])
-    assert slice_shares(rewards, 2).tolist() == [[-0.25, -0.75, 1.0, -2.0], [-0.5, -0.5, 1.0, 0.0]]
-    assert slice_shares(1e6 * rewards, 2)[:, :2].tolist() == [[-0.25, -0.75], [-0.5, -0.5]]
+    steps = np.zeros((2, 4), np.int64)
+
+    def shares(of):
+        return credit(of, steps, 2, by_step=False, relative=True).rewards
+
+    assert shares(rewards).tolist() == [[-0.25, -0.75, 1.0, -2.0], [-0.5, -0.5, 1.0, 0.0]]
+    assert shares(1e6 * rewards)[:, :2].tolist() == [[-0.25, -0.75], [-0.5, -0.5]]

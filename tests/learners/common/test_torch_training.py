@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from torch import nn
 from trainings import deeprm_scenario
 
 from simkit.errors import RunError
@@ -31,18 +30,14 @@ class Fit(TorchTraining):
     def __init__(self, seed: int = 0, arguments: Arguments | None = None) -> None:
         super().__init__(deeprm_scenario(), arguments or Arguments(), seed, ("numbers",))
         with seeded(self.stream("weights")):
-            self._network = build(SHAPE)
-        self.optimiser = torch.optim.Adam(self._network.parameters(), 0.01)
+            self.network = build(SHAPE)
+        self.optimiser = torch.optim.Adam(self.network.parameters(), 0.01)
         self.threads: list[int] = []
-
-    @property
-    def network(self) -> nn.Module:
-        return self._network
 
     def _error(self, rng: np.random.Generator) -> torch.Tensor:
         self.threads.append(torch.get_num_threads())
         numbers = torch.from_numpy(rng.random((8, 2)).astype(np.float32))
-        return (self._network(numbers)[:, 0] - numbers.sum(dim=1)).square().mean()
+        return (self.network(numbers)[:, 0] - numbers.sum(dim=1)).square().mean()
 
     def iterate(self):
         error = self._error(self.generators["numbers"])
@@ -57,7 +52,7 @@ class Fit(TorchTraining):
 
     def write_agent(self, folder, curve_end):
         how = {"architecture": {}, "observation": {}, "actions": {}}
-        self.write_network(folder, self._network, {**how, "kind": "of a test"}, curve_end)
+        self.write_network(folder, self.network, {**how, "kind": "of a test"}, curve_end)
 
 
 def test_iterations_and_evaluations_run_on_one_thread_and_the_number_is_set_back():
@@ -85,7 +80,7 @@ def test_what_is_drawn_has_a_stream_of_its_own():
 
 def test_a_damaged_checkpoint_is_refused(tmp_path, monkeypatch):
     made = Fit()
-    monkeypatch.setattr(made, "_network", build(SHAPE.model_copy(update={"layers": (2, 5, 1)})))
+    monkeypatch.setattr(made, "network", build(SHAPE.model_copy(update={"layers": (2, 5, 1)})))
     made.save(tmp_path)
     with pytest.raises(RunError, match="holds a damaged checkpoint .*start the training over"):
         Fit().load(tmp_path)

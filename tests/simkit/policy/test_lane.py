@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.policy.lane import LONG, Gap, make_lane
+from simkit.policy.claims import Gap
+from simkit.policy.lane import LONG, make_lane
 from simkit.policy.queue import TaskQueue
 from simkit.policy.task import Task
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from simkit.policies.fitness import BestFit, WorstFit
 from simkit.policy import State, SystemInfo
-from simkit.policy.head_place import shadow_time
+from simkit.policy.claims import shadow_time
 from simkit.policy.profile import MachineProfile, PoolProfile
 from simkit.policy.queue import TaskQueue
 from simkit.policy.room import MachineRoom, PoolRoom, make_room

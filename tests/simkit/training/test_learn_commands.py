@@ -116,7 +116,10 @@ def test_an_unknown_criterion_is_refused_before_anything_is_played(monkeypatch, 
         ("{learner: ppo, arguments: {jbos: 3}}", "s.yaml:2: learn.arguments.jbos: unknown key"),
         ("{arguments: {jobs: 2000}}", "a window has 2,000 jobs"),
         ("{criterion: slowdwn}", "s.yaml:2: learn.criterion: 'slowdwn' is not"),
-        ("{learner: deeprm}", "workload.type: the learner deeprm takes deeprm, not swf"),
+        (
+            "{learner: deeprm}",
+            "learn.learner: deeprm is for workload.type deeprm, and this scenario's is swf",
+        ),
     ],
 )
 def test_validate_says_what_train_would_refuse(simkit, tmp_path, learn, text):

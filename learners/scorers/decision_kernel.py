@@ -14,7 +14,7 @@ import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.learners.common.compiled import compiled
-from simkit.learners.pairs.pair_kernel import (
+from simkit.learners.scorers.pair_kernel import (
     Weights,
     begin,
     hidden,
@@ -29,7 +29,7 @@ from simkit.learners.pairs.pair_kernel import (
     weighted,
     weights_of,
 )
-from simkit.learners.pairs.scorer import PairScorer
+from simkit.learners.scorers.pair_scorer import PairScorer
 from simkit.policy.pairs import MachineTaskPairs
 from simkit.policy.queue import QueueColumns
 from simkit.units import ENDLESS_S

@@ -18,15 +18,10 @@ from simkit import simulate
 from simkit.errors import RunError, ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.common.bundle import hash_bundle, write_bundle
-from simkit.learners.pairs.agent import (
-    PairAgent,
-    ScorerFitness,
-    compiled_scores,
-    describe,
-)
-from simkit.learners.pairs.chunk import Chunk
-from simkit.learners.pairs.model import play
-from simkit.learners.pairs.scorer import RULES, PairScorer
+from simkit.learners.scorers.agent import PairAgent, describe_pairs
+from simkit.learners.scorers.pair_model import Chunk, play
+from simkit.learners.scorers.pair_scorer import RULES, PairScorer
+from simkit.learners.scorers.policies import ScorerFitness, compiled_scores
 from simkit.policy.pairs import MachineTaskPairs, TaskColumns
 from simkit.policy.task import Task
 from simkit.traces.task_table import read_task_table
@@ -50,7 +45,7 @@ def drawn(features: str, seed: int) -> PairScorer:
 def bundle(folder: Path, scorer: PairScorer) -> Path:
     """Write an agent."""
     weights = {name: array.astype(np.float32) for name, array in scorer.weights.items()}
-    write_bundle(folder, weights, describe(scorer, ("cpu", "mem")))
+    write_bundle(folder, weights, describe_pairs(scorer, ("cpu", "mem")))
     return folder
 
 
@@ -161,9 +156,9 @@ def test_a_long_run_with_compiled_scores_is_the_same(
 
     for seed in (1, 2):
         run = busy(table, agent, machines, seed)
-        monkeypatch.setattr("simkit.learners.pairs.agent._MANY", 2**60)
+        monkeypatch.setattr("simkit.learners.scorers.policies._MANY", 2**60)
         slow = simulate(run)
-        monkeypatch.setattr("simkit.learners.pairs.agent._MANY", 0)
+        monkeypatch.setattr("simkit.learners.scorers.policies._MANY", 0)
         monkeypatch.setattr(ScorerFitness, "place_all", counted)
         fast = simulate(run)
         assert slow.metrics["instance_wait_time_s"]["max"] > 0
@@ -174,7 +169,7 @@ def test_a_long_run_with_compiled_scores_is_the_same(
 @pytest.mark.thorough
 def test_a_compiled_agent_can_be_copied(table, tmp_path, monkeypatch):
     pytest.importorskip("numba")
-    monkeypatch.setattr("simkit.learners.pairs.agent._MANY", 0)
+    monkeypatch.setattr("simkit.learners.scorers.policies._MANY", 0)
     folder = bundle(tmp_path / "agent", RULES["balance"])
     agent = load_agent(folder)
     run = scenario(table, {"agent": str(folder)})
@@ -204,7 +199,7 @@ def test_decisions_that_an_agent_was_not_asked_about(table, tmp_path, monkeypatc
     folder = bundle(tmp_path / "agent", RULES["balance"])
     digests = set()
     for many in (0, 2**60):
-        monkeypatch.setattr("simkit.learners.pairs.agent._MANY", many)
+        monkeypatch.setattr("simkit.learners.scorers.policies._MANY", many)
         run = busy(table, folder, 3, 4)
         agent = load_agent(folder)
         assert isinstance(agent, PairAgent)

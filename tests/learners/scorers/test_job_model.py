@@ -13,11 +13,10 @@ from trace_files import real_file
 
 from simkit import plugins
 from simkit.errors import ScenarioError
-from simkit.learners.pool.jobs import PoolJobs
-from simkit.learners.pool.scorer import Scorer
-from simkit.learners.pool.simulation import Backfill, Hold, Rule, simulate
 from simkit.learners.reproductions.rlscheduler.judge import measures
 from simkit.learners.reproductions.rlscheduler.study import RULES
+from simkit.learners.scorers.job_model import Hold, PoolJobs, Rule, simulate
+from simkit.learners.scorers.job_scorer import Backfill, JobScorer
 from simkit.policies.easy import Easy
 from simkit.policies.hold import Hold as HoldRule
 from simkit.policies.orderings import SAFP, SJF
@@ -131,4 +130,4 @@ def test_nothing_is_held_by_rlschedulers_rules():
     wrong: list[Any] = [{"end": "always"}, {"hold": Hold(1.0, 0.5)}]
     for more in wrong:
         with pytest.raises(ValueError, match="backfill rlscheduler does not support"):
-            simulate(jobs, Scorer.zero(), backfill="rlscheduler", **more)
+            simulate(jobs, JobScorer.zero(), backfill="rlscheduler", **more)

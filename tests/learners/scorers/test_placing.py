@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 pytest.importorskip("numba")
 
 from simkit.arrays import Floats
-from simkit.learners.pairs.agent import ScorerFitness
-from simkit.learners.pairs.decision_kernel import CompiledScores
-from simkit.learners.pairs.scorer import RULES, TERMS, PairScorer
+from simkit.learners.scorers.decision_kernel import CompiledScores
+from simkit.learners.scorers.pair_scorer import RULES, TERMS, PairScorer
+from simkit.learners.scorers.policies import ScorerFitness
 from simkit.policy.pairs import MachineTaskPairs, TaskColumns
 from simkit.policy.queue import TaskQueue
 from simkit.policy.task import Task

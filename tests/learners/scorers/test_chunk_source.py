@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from simkit.errors import ScenarioError
-from simkit.learners.pairs.chunk_source import ChunkSource
+from simkit.learners.scorers.sources import ChunkSource
 from simkit.scenario import Scenario
 
 
@@ -55,9 +55,11 @@ def test_machines_are_those_of_the_cluster_over_and_over(scenario):
 
 def test_draws_are_different_chunks(scenario):
     source = ChunkSource.of(scenario, 5, 0.0, "mine", apart=1)
-    drawn = source.draw(np.random.default_rng(0), 10)
+    place = {id(chunk): number for number, chunk in enumerate(source.trained)}
+    drawn = [place[id(chunk)] for chunk in source.draw(np.random.default_rng(0), 10)]
+    assert len(drawn) == 10
     assert drawn == sorted(set(drawn))
-    assert source.draw(np.random.default_rng(0), 100) == list(range(19))
+    assert source.draw(np.random.default_rng(0), 100) == list(source.trained)
 
 
 def test_machines_too_small_for_an_instance_are_refused(scenario):

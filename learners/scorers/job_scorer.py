@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from simkit.arrays import Floats
 from simkit.learners.common.inference import WeightedScorer
 from simkit.units import ENDLESS_S
 
-__all__ = ["FEATURES", "Scorer", "job_features", "job_score"]
+__all__ = ["FEATURES", "Backfill", "End", "JobScorer", "job_features", "job_score"]
 
 FEATURES: Final = (
     "log_requested", "log_predicted", "log_processors", "log_wait", "share", "wait_days",
@@ -24,6 +24,13 @@ FEATURES: Final = (
     "log_waiting", "share_free", "log_predicted_waiting",
 )  # fmt: skip
 """F names, as `job_features` returns them."""
+
+Backfill = Literal["easy", "rlscheduler", "rlscheduler-none"]
+"""What may start while the picked job does not fit: what EASY allows; what RLScheduler's
+backfilling allows; or, as in RLScheduler without backfilling, nothing."""
+End = Literal["never", "behind-head", "always"]
+"""With EASY, when a scorer may let time go on although a job could start, while anything runs:
+never, once there is a head, or also before."""
 
 
 def job_features(
@@ -94,7 +101,7 @@ def job_score(
 
 
 @dataclass(frozen=True)
-class Scorer(WeightedScorer):
+class JobScorer(WeightedScorer):
     """The weights of a scorer: a weighted sum and U units; U may be 0."""
 
     linear: Floats
@@ -109,7 +116,7 @@ class Scorer(WeightedScorer):
     """(1,) the score of waiting for the next event, where that may be chosen."""
 
     @classmethod
-    def zero(cls, units: int = 0) -> Scorer:
+    def zero(cls, units: int = 0) -> JobScorer:
         """Return a scorer that scores all jobs alike, so that the first is picked."""
         features = len(FEATURES)
         return cls(
@@ -122,12 +129,12 @@ class Scorer(WeightedScorer):
         names = ("linear", "hidden", "bias", "out", "end")
         return {name: getattr(self, name) for name in names}
 
-    def with_weights(self, weights: Mapping[str, Floats]) -> Scorer:
-        return Scorer(**weights)
+    def with_weights(self, weights: Mapping[str, Floats]) -> JobScorer:
+        return JobScorer(**weights)
 
-    def starting_at(self, linear: Mapping[str, float]) -> Scorer:
+    def starting_at(self, linear: Mapping[str, float]) -> JobScorer:
         """Return a scorer of the same shape with these weights of features, by name."""
         changed = self.linear.copy()
         for name, weight in linear.items():
             changed[FEATURES.index(name)] = weight
-        return Scorer(**{**self.weights, "linear": changed})
+        return JobScorer(**{**self.weights, "linear": changed})

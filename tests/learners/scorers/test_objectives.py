@@ -8,9 +8,8 @@ from pair_chunks import workload_of
 
 pytest.importorskip("numba")
 
-from simkit.learners.pairs.chunk import Chunk
-from simkit.learners.pairs.model import Outcome, play
-from simkit.learners.pairs.scorer import RULES
+from simkit.learners.scorers.pair_model import Chunk, Outcome, play
+from simkit.learners.scorers.pair_scorer import RULES
 
 JOBS = [
     (0.0, [(9, 1.0, 0.1, 7.5), (5, 0.5, 0.3, 1.0)]),

@@ -11,7 +11,7 @@ import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.learners.common.compiled import compiled
-from simkit.learners.pool.scorer import job_features, job_score
+from simkit.learners.scorers.job_scorer import job_features, job_score
 from simkit.units import ENDLESS_S, EVER_S
 
 __all__ = ["Jobs", "Picker", "easy_starts", "rlscheduler_starts"]

@@ -21,27 +21,96 @@ from typing import Final, Literal
 
 import numpy as np
 
-from simkit.arrays import Floats
+from simkit.arrays import Floats, Ints
+from simkit.errors import ScenarioError
 from simkit.learners.common.compiled import kernel as compiled_kernel
-from simkit.learners.pool.jobs import PoolJobs
-from simkit.learners.pool.scorer import Scorer
-from simkit.units import TIME_GRID
+from simkit.learners.scorers.job_scorer import Backfill, End, JobScorer
+from simkit.units import ENDLESS_S, TIME_GRID
+from simkit.workload import Workload
 
-__all__ = ["Backfill", "End", "Hold", "Rule", "simulate"]
-
-Backfill = Literal["easy", "rlscheduler", "rlscheduler-none"]
-"""What may start while the picked job does not fit: what EASY lets, what RLScheduler
-lets, or nothing, as RLScheduler has it without backfilling."""
-
-End = Literal["never", "behind-head", "always"]
-"""When a scorer may choose to wait for the next event although a job could start, while anything
-runs: never, once there is a head, or also before."""
+__all__ = ["Hold", "PoolJobs", "Rule", "simulate"]
 
 _END: Final[dict[End, int]] = {"never": 0, "behind-head": 1, "always": 2}
 _FORMS: Final = ("key", "ratio", "ratio_p", "area_p", "scorer")  # by their numbers in the kernel
 
 Form = Literal["key", "ratio", "ratio_p", "area_p", "scorer"]
-"""How a rule's score is made of its columns; see `simkit.learners.pool.kernel`."""
+"""How a rule's score is made of its columns; see `simkit.learners.scorers.job_kernel`."""
+
+
+@dataclass(frozen=True)
+class PoolJobs:
+    """J jobs in order of submission, on a machine of P processors."""
+
+    submit_s: Floats
+    """(J,) ascending."""
+    run_s: Floats
+    """(J,)"""
+    processors: Floats
+    """(J,) at least 1 and at most P; whole numbers."""
+    requested_s: Floats
+    """(J,) the estimate: the requested time, or the run time where there is none; infinite where
+    there is no limit."""
+    user: Ints
+    """(J,) -1: unknown."""
+    size: int
+    """P."""
+
+    @classmethod
+    def of(cls, workload: Workload, size: int) -> PoolJobs:
+        """Return the jobs of a workload on `size` processors.
+
+        Raises ScenarioError if a job is not one gang of processors, is larger than the machine, or
+        may have to wait for its release.
+        """
+        if workload.has_releases:
+            raise ScenarioError(
+                "workload: jobs have release times or preceding jobs, which the compiled pool does "
+                "not know; add dependencies: ignore"
+            )
+        jobs = len(workload)
+        rigid = len(workload.run_time_s) == jobs and workload.request.shape[1] == 1
+        if not (rigid and bool(workload.gang.all())):
+            raise ScenarioError(
+                "workload: the jobs are not gangs of processors, as a log of an HPC machine has "
+                "them; take such a log"
+            )
+        processors = workload.request[:, 0] * workload.instances
+        if jobs and processors.max() > size:
+            raise ScenarioError(
+                f"workload: a job asks for {processors.max():g} processors, the machine has "
+                f"{size}; give workload.processors_max: {size}, or a larger machine"
+            )
+        requested, user = workload.requested_time_s, workload.user
+        return cls(
+            workload.submit_time_s,
+            workload.run_time_s,
+            processors,
+            np.where(np.isnan(requested), workload.run_time_s, requested),
+            user if len(user) else np.full(jobs, -1, np.int64),
+            size,
+        )
+
+    def __len__(self) -> int:
+        return len(self.submit_s)
+
+    @property
+    def r_s(self) -> Floats:
+        """(J,) the estimate as formulas take it: finite."""
+        return np.minimum(self.requested_s, ENDLESS_S)
+
+    def window(self, first: int, jobs: int) -> PoolJobs:
+        """Return `jobs` jobs from row `first` on; the machine is empty when they begin."""
+        rows = slice(first, first + jobs)
+        return PoolJobs(
+            self.submit_s[rows], self.run_s[rows], self.processors[rows], self.requested_s[rows],
+            self.user[rows], self.size,
+        )  # fmt: skip
+
+    def bounded_slowdown(self, start_s: Floats) -> float:
+        """Return the mean of max(1, (wait + run) / max(run, 10 s)) over jobs."""
+        wait = start_s - self.submit_s
+        each = (wait + self.run_s) / np.maximum(self.run_s, 10.0)
+        return float(np.maximum(each, 1.0).mean())
 
 
 @dataclass(frozen=True)
@@ -85,8 +154,8 @@ class Hold:
 
 
 def simulate(
-    jobs: PoolJobs, by: Rule | Scorer, *, visible: int | None = None, backfill: Backfill = "easy",
-    end: End = "never", hold: Hold | None = None,
+    jobs: PoolJobs, by: Rule | JobScorer, *, visible: int | None = None,
+    backfill: Backfill = "easy", end: End = "never", hold: Hold | None = None,
 ) -> Floats:  # fmt: skip
     """Return (J,) the starts in s.
 
@@ -101,14 +170,14 @@ def simulate(
 
     Raises ValueError for `end` or `hold` with RLScheduler's rules.
     """
-    kernel = compiled_kernel("pool.kernel")
+    kernel = compiled_kernel("scorers.job_kernel")
     _, user = np.unique(jobs.user, return_inverse=True)
     columns = kernel.Jobs(
         jobs.submit_s, jobs.run_s, jobs.processors, jobs.requested_s,
         np.where(jobs.user < 0, -1, user), jobs.size,
     )  # fmt: skip
-    scorer, rule = Scorer.zero(), Rule("scorer", jobs.requested_s, jobs.processors)
-    if isinstance(by, Scorer):
+    scorer, rule = JobScorer.zero(), Rule("scorer", jobs.requested_s, jobs.processors)
+    if isinstance(by, JobScorer):
         scorer = by
     else:
         rule = by

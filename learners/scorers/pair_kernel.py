@@ -11,7 +11,7 @@ import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.learners.common.compiled import compiled
-from simkit.learners.pairs.scorer import PairScorer
+from simkit.learners.scorers.pair_scorer import PairScorer
 from simkit.policy import remaining_work as terms
 
 __all__ = ["PAPER", "TERMS", "Scratch", "Weights", "begin", "hidden", "horizon_s", "make_scratch",
@@ -76,8 +76,8 @@ def make_scratch(weights: Weights, resources: int) -> Scratch:
     )  # fmt: skip
 
 
-# A pair's terms as the network sees them, in the order of `simkit.learners.pairs.scorer.TERMS`:
-# places 0-2 and 5-7 are of the task, 3-4 and 8-13 of request and machine.
+# A pair's terms as the network sees them, in the order of `pair_scorer.TERMS`: places 0-2 and 5-7
+# are of the task, 3-4 and 8-13 of request and machine.
 
 
 @compiled

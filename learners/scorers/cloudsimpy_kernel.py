@@ -14,7 +14,7 @@ import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.learners.common.compiled import compiled
-from simkit.learners.pairs.pair_kernel import (
+from simkit.learners.scorers.pair_kernel import (
     PAPER,
     Scratch,
     Weights,

@@ -15,17 +15,16 @@ import simkit
 from simkit.errors import PolicyError, RunError, ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.common.bundle import hash_bundle, write_bundle
-from simkit.learners.pool.agent import PoolAgent, describe
-from simkit.learners.pool.jobs import PoolJobs
-from simkit.learners.pool.scorer import FEATURES, Scorer
-from simkit.learners.pool.simulation import End, simulate
+from simkit.learners.scorers.agent import JobAgent, describe_jobs
+from simkit.learners.scorers.job_model import PoolJobs, simulate
+from simkit.learners.scorers.job_scorer import FEATURES, End, JobScorer
 
 ENDS: tuple[End, ...] = ("never", "behind-head", "always")
 
 
-def drawn(seed: int, units: int) -> Scorer:
+def drawn(seed: int, units: int) -> JobScorer:
     """Return a scorer of random weights."""
-    none = Scorer.zero(units)
+    none = JobScorer.zero(units)
     return none.with_flat(np.random.default_rng(seed).normal(size=len(none.flat)))
 
 
@@ -53,7 +52,7 @@ RULES: list[dict[str, Any]] = [
 )  # fmt: skip
 def test_small_workloads(rows, seed, units, visible, rules):
     workload, scorer = small_workload(rows), drawn(seed, units)
-    expected = engine_starts(PoolAgent(scorer, visible=visible, **rules), workload, 8)
+    expected = engine_starts(JobAgent(scorer, visible=visible, **rules), workload, 8)
     found = simulate(PoolJobs.of(workload, 8), scorer, visible=visible, **rules)
     assert found.tolist() == expected
 
@@ -61,10 +60,10 @@ def test_small_workloads(rows, seed, units, visible, rules):
 # --- bundles ------------------------------------------------------------------------------------
 
 
-def bundle(folder: Path, scorer: Scorer | None = None, **changes: Any) -> Path:
+def bundle(folder: Path, scorer: JobScorer | None = None, **changes: Any) -> Path:
     """Write an agent; changes are laid over the parts of its description."""
     scorer = scorer or drawn(0, 2)
-    how = describe(scorer, visible=128, backfill="easy", end="never")
+    how = describe_jobs(scorer, visible=128, backfill="easy", end="never")
     for part, entries in changes.items():
         how[part] = {**how[part], **entries}
     write_bundle(folder, {n: a.astype(np.float32) for n, a in scorer.weights.items()}, how)
@@ -143,4 +142,4 @@ def test_maintenance_and_limits_of_power_are_refused_before_the_run(tmp_path):
 def test_an_agent_that_saw_no_scenario_refuses_maintenance_as_it_runs(tmp_path):
     maintained = {**scenario(bundle(tmp_path / "a")), "cluster": MAINTAINED}
     with pytest.raises(PolicyError, match="no maintenance"):
-        simkit.simulate(maintained, policy=PoolAgent(Scorer.zero()))
+        simkit.simulate(maintained, policy=JobAgent(JobScorer.zero()))

@@ -83,6 +83,12 @@ class ReadySource:
         }  # fmt: skip
 
     @property
+    def metrics_of_runs(self) -> Mapping[str, str]:
+        """Criterion → the value that counts in a run, which goes on until all jobs have ended."""
+        earned = "in_time" if self.late_leave else "by_last_submit"
+        return dict.fromkeys(self.less_is_better, f"job_value.{earned}")
+
+    @property
     def whole_pool(self) -> float:
         """The value of the whole pool for one step: the unit of rewards."""
         return self.pool.worth * float(sum(self.units))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 import torch
@@ -135,6 +135,7 @@ class DeepJSTraining(TorchTraining):
     learner = "deepjs"
     extendable = True
     criterion = "cost"
+    metrics_of_runs: ClassVar = {"cost": "makespan_s"}
     held_out_metrics = ("cost",)
     chosen: DeepJSArguments
     network: Perceptron

@@ -59,6 +59,10 @@ class Problem(Protocol[Drawn]):
     def held_out_metrics(self) -> tuple[str, ...]:
         """Names of the held-out metrics."""
 
+    @property
+    def metrics_of_runs(self) -> Mapping[str, str]:
+        """See `SeededTraining.metrics_of_runs`."""
+
     def draw(self, generators: Mapping[str, np.random.Generator], /) -> Drawn | None:
         """Return fresh slices, never held-out ones; None if there is nothing to do in them."""
 
@@ -127,6 +131,10 @@ class EvolutionTraining(SeededTraining):
     @property
     def held_out_metrics(self) -> tuple[str, ...]:
         return self.problem.held_out_metrics
+
+    @property
+    def metrics_of_runs(self) -> Mapping[str, str]:
+        return self.problem.metrics_of_runs
 
     def _search(self) -> Evolution:
         chosen, start = self.chosen, self.problem.start

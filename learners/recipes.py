@@ -6,11 +6,13 @@ Where a scenario names no learner, it is the recipe of its workload's paper, or 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from simkit.errors import ScenarioError
+from simkit.learners.common.arguments import NONE
 from simkit.plugins import find
 from simkit.scenario import Scenario
 from simkit.training import Training
@@ -89,13 +91,18 @@ class Recipe:
                 found.setdefault(text.rpartition("; ")[0] or text, []).append(key)
             else:
                 others.append(problem)
-        remedy = self._instead
-        if arguments:
-            remedy = f"leave out {' or '.join(arguments)}, or {remedy}"
         for text, keys in found.items():
             own = ", ".join(f"{key}: {_as_yaml(self.defaults[key])}" for key in keys)
+            named = [] if NONE in text else [key for key in arguments if key in _words(text)]
+            remedy = (
+                f"leave out {' or '.join(named)}, or {self._instead}" if named else self._instead
+            )
             others.insert(0, f"learn.learner: {self.name} sets {own}, which {text}; {remedy}")
         return others
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text))
 
 
 def _as_yaml(value: Any) -> str:

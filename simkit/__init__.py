@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from simkit.analysis.plot import plot_run as plot_run
     from simkit.analysis.plot_sweep import plot_sweep as plot_sweep
     from simkit.analysis.summary import summarise as summarise
+    from simkit.analysis.time_bound import bounds_of as bounds_of
     from simkit.analysis.value_bound import bound_of_run as bound_of_run
     from simkit.engine.simulation import Simulation as Simulation
     from simkit.errors import SimkitError as SimkitError
@@ -58,6 +59,7 @@ _NAMES = {
     "analysis.plot": "plot_compare plot_run",
     "analysis.plot_sweep": "plot_sweep",
     "analysis.summary": "summarise",
+    "analysis.time_bound": "bounds_of",
     "analysis.value_bound": "bound_of_run",
     "engine.simulation": "Simulation",
     "rules": "Rules",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -35,6 +35,10 @@ def read_arguments(kind: type[Chosen], given: Mapping[str, Any]) -> Chosen:
         ) from None
 
 
+NONE: Final = "and this scenario is none"
+"""What every message of `unsuited` says."""
+
+
 def unsuited(
     who: str, known: str, problems: Iterable[str],
     remedy: str = "evolution with scorer: network plays any scenario",
@@ -53,7 +57,7 @@ def unsuited(
     reasons = f"({'; '.join(heads)})"
     if len(keys) > 2:
         reasons = f"by its {', '.join(keys[:-1])} and {keys[-1]}"
-    return ScenarioError(f"{who} is for {known}, and this scenario is none {reasons}; {remedy}")
+    return ScenarioError(f"{who} is for {known}, {NONE} {reasons}; {remedy}")
 
 
 def attempt(make: Callable[[], T], problems: list[str]) -> T | None:

@@ -25,6 +25,7 @@ from simkit.results.run_info import versions
 from simkit.scenario import Scenario
 from simkit.sections import Section
 from simkit.training import Training
+from simkit.training.held_out import JUDGED_BY
 
 
 class Stateful(Protocol):
@@ -88,6 +89,19 @@ class SeededTraining(Training):
         source = getattr(self, "source", None)  # of the games, if they tell how the jobs fared
         return tuple(getattr(source, "held_out_metrics", ()))
 
+    @property
+    def metrics_of_runs(self) -> Mapping[str, str]:
+        """Criterion → the metric of runs that stands for it, unless it has the same name."""
+        source = getattr(self, "source", None)
+        return getattr(source, "metrics_of_runs", {})
+
+    @property
+    def _judged_by(self) -> str:
+        """The metric of runs by which its agents are compared."""
+        learn = self.scenario.learn
+        criterion = (learn and learn.criterion) or self.criterion
+        return self.metrics_of_runs.get(criterion, criterion)
+
     def step(self) -> Mapping[str, float]:
         self.iteration += 1
         return self.iterate()
@@ -127,7 +141,10 @@ class SeededTraining(Training):
             description: entries of agent.json, with all keys of `REQUIRED`.
             curve_end: the last row of the metrics.
         """
-        origin = {"versions": versions(), "curve_end": dict(curve_end), **self.identity()}
+        origin = {
+            "versions": versions(), "curve_end": dict(curve_end), JUDGED_BY: self._judged_by,
+            **self.identity(),
+        }  # fmt: skip
         workload = origin["scenario"]["workload"]
         if "path" in workload:  # bundles are shared with others, who keep the file elsewhere
             workload["path"] = Path(workload["path"]).name

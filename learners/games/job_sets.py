@@ -158,6 +158,9 @@ class LockstepSource:
     """Decisions after which an episode is cut off."""
 
     criterion: ClassVar = "slowdown"
+    metrics_of_runs: ClassVar = {
+        "slowdown_of_sets": "slowdown", "turnaround_steps": "turnaround_time_s",
+    }  # fmt: skip
     held_out_metrics: ClassVar = (*OUTCOME, "return")
     in_steps: ClassVar = True
     relative: ClassVar = False

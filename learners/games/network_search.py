@@ -83,6 +83,10 @@ class NetworkProblem:
     def held_out_metrics(self) -> tuple[str, ...]:
         return tuple(getattr(self.source, "held_out_metrics", ()))
 
+    @property
+    def metrics_of_runs(self) -> Mapping[str, str]:
+        return getattr(self.source, "metrics_of_runs", {})
+
     def draw(self, generators: Generators) -> Games | None:
         """Return the games of all candidates and of the untrained network."""
         slices = self.source.draw(generators["job_sets"], self.chosen.job_sets)

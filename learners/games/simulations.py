@@ -29,6 +29,17 @@ __all__ = ["SimulatedGames", "SimulatedSource", "Slice"]
 
 ORDERS: Final = ("fcfs", "sjf", "saf", "wfp3")
 """Simple rules that are good on most logs."""
+SUMS: Final = {
+    "slowdown": "slowdown", "bounded-slowdown": "bounded_slowdown", "wait": "wait_time_s",
+}  # fmt: skip
+"""Reward → the metric of jobs that it sums up."""
+OF_RUNS: Final = {
+    "completion-time": "turnaround_time_s", "makespan": "makespan_s",
+    "value": "job_value.in_time", "value-on-completion": "job_value",
+    "value-at-decision": "job_value", "qos-violations": "qos_violations",
+    "energy-cost": "energy_cost", "carbon": "carbon_kg",
+}  # fmt: skip
+"""Other reward → the metric of runs that stands for it."""
 CLOCK: Final = 256
 """Time steps in which the jobs of a slice are submitted."""
 
@@ -199,12 +210,12 @@ class SimulatedSource:
     @property
     def criterion(self) -> str:
         """The metric of jobs that the reward sums up, or `cost`."""
-        sums = {
-            "slowdown": "slowdown",
-            "bounded-slowdown": "bounded_slowdown",
-            "wait": "wait_time_s",
-        }
-        return sums.get(self.reward, "cost")
+        return SUMS.get(self.reward, "cost")
+
+    @property
+    def metrics_of_runs(self) -> Mapping[str, str]:
+        """`cost` → the metric of runs that stands for it."""
+        return {"cost": OF_RUNS[self.reward]} if self.reward in OF_RUNS else {}
 
     def begin_one(self) -> None:
         """Begin a game; raises ScenarioError or PluginError for a wrong view or reward."""

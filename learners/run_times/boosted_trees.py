@@ -8,27 +8,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import log
-from typing import Any
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from simkit.arrays import Floats, Ints
+from simkit.learners.run_times.burst_models import Arrays, check_shapes, rounded
 from simkit.learners.run_times.examples import Examples
+from simkit.learners.run_times.local_power_law import Nearest
 
-__all__ = ["BoostedTrees"]
+__all__ = ["TREES", "BoostedTrees"]
 
 _ROWS = 1024  # evaluated at once, which bounds the memory
 _SETTINGS = {"n_estimators": 400, "learning_rate": 0.05, "max_depth": 6, "subsample": 0.5,
              "max_features": 0.5, "min_samples_leaf": 3}  # fmt: skip
+TREES: Final[Mapping[str, Any]] = {"n_estimators": 800, "learning_rate": 0.1, "max_depth": 8}
+"""Settings for section sizes: their relation to the run time takes many splits."""
+_NODES: Final = ("feature", "threshold", "left", "right", "value")  # arrays of (N,)
+_WHOLE: Final = ("root", "feature", "left", "right")  # arrays of whole numbers
 
 
 @dataclass(frozen=True)
 class BoostedTrees:
     """K trees whose predictions add up; their N nodes are numbered tree by tree, roots first.
 
+    A `Model` of burst times.
     A row goes to a node's left child if its feature, as float32, is at most the threshold. A leaf
-    is its own child.
+    is its own child. `for_bursts` makes them a `Model` of burst times.
     """
 
     start: float
@@ -47,7 +54,7 @@ class BoostedTrees:
     """(N,) contribution of a leaf, learning rate included."""
 
     @classmethod
-    def fitted(cls, examples: Examples, rng: np.random.Generator, **settings: Any) -> BoostedTrees:
+    def fitted(cls, examples: Examples, rng: np.random.Generator, **settings: Any) -> Self:
         """Return trees whose sum is the natural logarithm of the run time in seconds.
 
         Args:
@@ -78,7 +85,7 @@ class BoostedTrees:
             np.concatenate([tree.value[:, 0, 0] for tree in trees]) * chosen["learning_rate"],
         )  # fmt: skip
 
-    def scaled(self, factor: float) -> BoostedTrees:
+    def scaled(self, factor: float) -> Self:
         """Return trees that predict run times multiplied by a factor."""
         return replace(self, start=self.start + log(factor))
 
@@ -101,14 +108,49 @@ class BoostedTrees:
                 return total
             node = child
 
-    @property
+    def probabilities(self, features: Floats) -> None:
+        """Return None: trees predict no classes."""
+
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """The arrays of the trees by name, as a bundle stores them."""
-        names = ("root", "feature", "threshold", "left", "right", "value")
+        """Return the arrays of the trees by name, as a bundle stores them."""
+        names = ("root", *_NODES)
         return {"start": np.array([self.start]), **{name: getattr(self, name) for name in names}}
 
+    def plain(self) -> dict[str, Any]:
+        """Return no entries: the arrays say everything."""
+        return {}
+
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> BoostedTrees:
-        """Return the trees whose `arrays` these are."""
-        named = dict(arrays)
+    def for_bursts(cls, examples: Examples, rng: np.random.Generator) -> Self:
+        """Return trees for section sizes, whose numbers have the precision of float32."""
+        arrays = cls.fitted(examples, rng, **TREES).arrays()
+        if len(arrays["feature"]) > 2**24:
+            raise ValueError("the trees have more nodes than float32 can count")
+        threshold = arrays["threshold"].astype(np.float32)
+        above = threshold > arrays["threshold"]  # some float32 features would take another way
+        arrays["threshold"] = np.where(above, np.nextafter(threshold, -np.inf), threshold)
+        return cls._stored(arrays)
+
+    @classmethod
+    def read(cls, arrays: Arrays, nearest: Nearest) -> Self:
+        """Return the trees in a bundle; raises ValueError or LookupError if parts do not fit."""
+        sizes = {"1": 1}
+        shapes = {"start": ("1",), "root": ("K",), **dict.fromkeys(_NODES, ("N",))}
+        check_shapes(arrays, shapes, sizes)
+        trees = cls._stored({name: each for name, each in arrays.items() if name != "examples"})
+        nodes, features = np.arange(sizes["N"]), nearest.logs.shape[1]
+        for name, low, end in (
+            ("root", 0, sizes["N"]), ("feature", 0, features),
+            ("left", nodes, sizes["N"]), ("right", nodes, sizes["N"]),  # so that no path is endless
+        ):  # fmt: skip
+            numbers = getattr(trees, name)
+            if (numbers < low).any() or (numbers >= end).any():
+                raise ValueError(f"{name} leads to no node or feature")
+        return trees
+
+    @classmethod
+    def _stored(cls, arrays: Arrays) -> Self:
+        """Return the trees with these `arrays`, as float32 holds them."""
+        named: dict[str, Any] = {name: each.astype(np.int64) if name in _WHOLE else rounded(each)
+                 for name, each in arrays.items()}  # fmt: skip
         return cls(float(named.pop("start")[0]), **named)

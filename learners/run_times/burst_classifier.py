@@ -9,9 +9,10 @@ learning rate that falls to 0, and two hidden layers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from itertools import pairwise
+from typing import Any, Final, Self
 
 import numpy as np
 import torch
@@ -20,7 +21,10 @@ from torch import nn
 from simkit.arrays import Floats, Ints
 from simkit.learners.common.networks import Perceptron, seeded
 from simkit.learners.common.shapes import PerceptronShape
+from simkit.learners.common.torch_training import one_thread
+from simkit.learners.run_times.burst_models import Arrays, check_shapes, rounded
 from simkit.learners.run_times.examples import Examples
+from simkit.learners.run_times.local_power_law import Nearest
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ _CONSTANT = 1e-6  # a smaller deviation is due to rounding: the feature never ch
 
 @dataclass(frozen=True)
 class BurstClassifier:
-    """A trained classifier of F features and C classes."""
+    """A trained classifier of F features and C classes; a `Model` of burst times."""
 
     network: Perceptron
     """Maps (…, F) inputs to (…, C) logits."""
@@ -60,6 +64,8 @@ class BurstClassifier:
     """(F,) subtracted from the features."""
     scale: Floats
     """(F,) above 0; the shifted features are divided by it."""
+    edges_s: Floats
+    """(C - 1,) run times at which a class ends and the next begins."""
 
     def probabilities(self, features: Floats) -> Floats:
         """Return (n, C) class probabilities for (n, F) features."""
@@ -67,6 +73,14 @@ class BurstClassifier:
             logits = self.network(self.inputs(features))
         probabilities: Floats = torch.softmax(logits.double(), dim=-1).numpy()
         return probabilities
+
+    def run_time_s(self, features: Floats) -> Floats:
+        """Return (m,) the means of the classes' middles, weighted by probability."""
+        edges = self.edges_s
+        last = 2 * edges[-1] - edges[-2] if len(edges) > 1 else 2 * edges[-1]
+        middles = np.array([(a + b) / 2 for a, b in pairwise([0.0, *edges, last])])
+        times: Floats = self.probabilities(features) @ middles
+        return times
 
     def classes(self, features: Floats) -> Ints:
         """Return the most probable class for each of (n, F) features, (n,)."""
@@ -77,6 +91,43 @@ class BurstClassifier:
         """Return the network's inputs for (n, F) features, of the same shape."""
         unscaled = _unscaled(features, self.logarithms)
         return torch.from_numpy((unscaled - self.shift) / self.scale).float()
+
+    def arrays(self) -> Arrays:
+        weights = {name: weight.numpy() for name, weight in self.network.state_dict().items()}
+        return {**weights, "shift": self.shift, "scale": self.scale}
+
+    def plain(self) -> dict[str, Any]:
+        return {"layers": list(self.network.shape.layers), "logarithms": self.logarithms}
+
+    @classmethod
+    def fitted(cls, examples: Examples, rng: np.random.Generator) -> Self:
+        """Return the classifier of burst times for examples, whose weights `rng` draws."""
+        with one_thread():  # sums over several threads differ from run to run
+            trained = train(examples, rng)
+        shift, scale = rounded(trained.shift), rounded(trained.scale)
+        return cls(trained.network, trained.logarithms, shift, scale, examples.edges_s)
+
+    @classmethod
+    def read(
+        cls, arrays: Arrays, plain: Mapping[str, Any], nearest: Nearest, edges_s: Floats
+    ) -> Self:
+        """Return the model in a bundle; raises ValueError or LookupError if parts do not fit."""
+        layers = tuple(plain["layers"])
+        if len(layers) < 2 or layers[0] != nearest.logs.shape[1] or layers[-1] != len(edges_s) + 1:
+            raise ValueError(f"layers are {list(layers)}")
+        check_shapes(arrays, {"shift": ("F",), "scale": ("F",)}, {"F": layers[0]})
+        for k, (before, after) in enumerate(pairwise(layers)):
+            shapes = {f"layers.{k}.weight": ("in", "out"), f"layers.{k}.bias": ("out",)}
+            check_shapes(arrays, shapes, {"in": before, "out": after})
+        if not (arrays["scale"] > 0).all():
+            raise ValueError("scale must be above 0")
+        network = Perceptron(PerceptronShape(type="perceptron", layers=layers, activation="relu"))
+        network.load_state_dict({
+            name: torch.from_numpy(array)
+            for name, array in arrays.items() if name.startswith("layers.")
+        })  # fmt: skip
+        shift, scale = rounded(arrays["shift"]), rounded(arrays["scale"])
+        return cls(network, plain["logarithms"] is True, shift, scale, edges_s)
 
 
 def _unscaled(features: Floats, logarithms: bool) -> Floats:
@@ -103,7 +154,7 @@ def train(
         network = Perceptron(PerceptronShape(type="perceptron", layers=layers, activation="relu"))
     classifier = BurstClassifier(
         network, settings.logarithms, unscaled.mean(axis=0),
-        np.where(deviation > _CONSTANT, deviation, 1.0),
+        np.where(deviation > _CONSTANT, deviation, 1.0), examples.edges_s,
     )  # fmt: skip
     inputs, label = classifier.inputs(examples.features), torch.from_numpy(examples.label)
     optimiser = torch.optim.Adam(network.parameters(), settings.learning_rate)

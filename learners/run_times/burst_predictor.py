@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from importlib.util import find_spec
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self, get_args
+from typing import Any, Final, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from simkit.arrays import Floats, Ints
-from simkit.errors import PluginError, RunError
+from simkit.errors import RunError
 from simkit.learners.common.bundle import Bundle, read_bundle, safetensors, write_bundle
-from simkit.learners.run_times.burst_models import KINDS, Model, ModelName, check, rounded
+from simkit.learners.run_times.boosted_trees import BoostedTrees
+from simkit.learners.run_times.burst_models import Arrays, Model, check_shapes, require_library
 from simkit.learners.run_times.examples import Examples
-from simkit.learners.run_times.nearest import Nearest
+from simkit.learners.run_times.local_power_law import LocalPowerLaw, Nearest
 
-__all__ = ["MODELS", "BurstPredictor", "Prediction", "require_libraries"]
+__all__ = ["MODELS", "BurstPredictor", "ModelName", "Prediction", "require_libraries"]
+
+ModelName = Literal["local-power-law", "trees", "network"]
 
 MODELS: Final[tuple[ModelName, ...]] = get_args(ModelName)
-_LIBRARIES: Final[Mapping[str, tuple[str, str]]] = {
-    "trees": ("sklearn", "scikit-learn"), "network": ("torch", "torch"),
-}  # fmt: skip
 _FEWEST = 10  # examples
 _LIKE = 0.99  # quantile of the examples' distances below which a program is like them
 
@@ -84,9 +83,7 @@ class BurstPredictor:
                 f"burst times: there are {len(examples)} programs to fit a predictor to, but it "
                 f"needs {_FEWEST}; measure more"
             )
-        fitted = KINDS[model].fitted(examples, rng, by)
-        nearest = Nearest.of(examples, by)
-        nearest = replace(nearest, logs=rounded(nearest.logs))
+        fitted, nearest = _fitted(model, examples, rng, by), Nearest.of(examples, by).stored()
         limit = float(np.quantile(nearest.others(1)[0], _LIKE))
         return cls(model, examples.names, examples.edges_s, nearest, limit, fitted)
 
@@ -142,22 +139,41 @@ class BurstPredictor:
         description, arrays = bundle.description, bundle.weights
         names = tuple(map(str, description["observation"]["features"]))
         edges = np.array(description["actions"]["edges_s"], np.float64)
-        if edges.ndim != 1 or not np.all(np.diff(edges) > 0):
+        if edges.ndim != 1 or not len(edges) or not np.all(np.diff(edges) > 0):
             raise ValueError("edges_s must ascend")
         if (by := description["observation"]["by"]) not in names:
             raise ValueError(f"there is no feature {by}")
-        check(arrays, {"examples": ("n", "F")}, {"F": len(names)})
+        check_shapes(arrays, {"examples": ("n", "F")}, {"F": len(names)})
         nearest = Nearest(names.index(by), arrays["examples"].astype(np.float64))
-        model = KINDS[kind].read(arrays, description["architecture"], nearest, edges)
+        model = _read(kind, arrays, description["architecture"], nearest, edges)
         return cls(kind, names, edges, nearest, float(description["limit"]), model)
+
+
+def _fitted(model: ModelName, examples: Examples, rng: np.random.Generator, by: str) -> Model:
+    """Return the model fitted to examples; `rng` draws what is random in it."""
+    if model == "local-power-law":
+        return LocalPowerLaw.fitted(examples, by)
+    if model == "trees":
+        return BoostedTrees.for_bursts(examples, rng)
+    from simkit.learners.run_times.burst_classifier import BurstClassifier
+
+    return BurstClassifier.fitted(examples, rng)
+
+
+def _read(
+    model: ModelName, arrays: Arrays, plain: Mapping[str, Any], nearest: Nearest, edges_s: Floats
+) -> Model:
+    """Return the model in a bundle; raises ValueError or LookupError if parts do not fit."""
+    if model == "local-power-law":
+        return LocalPowerLaw.read(arrays, plain, nearest, edges_s)
+    if model == "trees":
+        return BoostedTrees.read(arrays, nearest)
+    from simkit.learners.run_times.burst_classifier import BurstClassifier
+
+    return BurstClassifier.read(arrays, plain, nearest, edges_s)
 
 
 def require_libraries(model: ModelName) -> None:
     """Raise PluginError, with what to install, if a model's libraries are missing."""
     safetensors()
-    module, package = _LIBRARIES.get(model, ("simkit", "simkit"))
-    if find_spec(module) is None:
-        raise PluginError(
-            f"burst times: the model {model} needs {package}, which is not installed; "
-            "pip install 'simkit-cluster[learn]'"
-        )
+    require_library(model, f"burst times: the model {model}")

@@ -11,10 +11,12 @@ import polars as pl
 
 from simkit.arrays import Bools, stream
 from simkit.errors import RunError
-from simkit.learners.run_times.burst_models import ModelName
-from simkit.learners.run_times.burst_predictor import BurstPredictor, require_libraries
-from simkit.learners.run_times.examples import by_size, of_programs, random_rows
-from simkit.learners.run_times.scores import class_scores
+from simkit.learners.run_times.burst_predictor import (
+    BurstPredictor,
+    ModelName,
+    require_libraries,
+)
+from simkit.learners.run_times.examples import by_size, class_scores, of_programs, random_rows
 from simkit.results.run_info import versions
 from simkit.traces.elf_bursts import SIGNATURE, read_bursts
 from simkit.traces.elf_bursts.measurements import read_signature, require_pyelftools

@@ -1,9 +1,10 @@
-"""Training examples for run times, and ways to hold some of them out."""
+"""Training examples for run times, ways to hold some of them out, and scores of classifiers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -12,7 +13,8 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.traces.elf_bursts import SIGNATURE
 from simkit.traces.elf_bursts.measurements import CLASSES, LONGEST_S
 
-__all__ = ["Examples", "by_group", "by_size", "of_programs", "random_rows"]
+__all__ = ["ClassScores", "Examples", "by_group", "by_size", "class_scores", "of_programs",
+           "random_rows"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -117,3 +119,34 @@ def by_size(group: Sequence[str], size: Ints, share: float, rng: np.random.Gener
         start = int(rng.integers(len(rows) - width + 1))
         held_out[rows[start : start + width]] = True
     return held_out
+
+
+class ClassScores(NamedTuple):
+    """Scores of each of C classes, 0 where they are undefined.
+
+    C. J. van Rijsbergen, "Information retrieval" (1979).
+    """
+
+    precision: Floats
+    """(C,) share of the examples predicted to be in a class that are."""
+    recall: Floats
+    """(C,) share of the examples in a class that are predicted to be."""
+    f1: Floats
+    """(C,) harmonic mean of precision and recall."""
+    examples: Ints
+    """(C,) number of examples in each class."""
+
+    @property
+    def macro_f1(self) -> float:
+        """The unweighted mean F1 of the classes."""
+        return float(self.f1.mean())
+
+
+def class_scores(truth: Ints, predicted: Ints, classes: int) -> ClassScores:
+    """Return the scores of (n,) predicted classes, from 0."""
+    right, positive, actual = (
+        np.bincount(labels, minlength=classes)
+        for labels in (truth[truth == predicted], predicted, truth)
+    )
+    precision, recall = right / np.maximum(positive, 1), right / np.maximum(actual, 1)
+    return ClassScores(precision, recall, 2 * right / np.maximum(positive + actual, 1), actual)

@@ -1,5 +1,7 @@
 """Run times by a power law in one feature, fitted to the nearest examples of each query.
 
+Nearest are those of the same program, and among them those of its size.
+
 W. S. Cleveland, "Robust locally weighted regression and smoothing scatterplots" (1979). The number
 of neighbours is chosen locally, by their leave-one-out errors: J. Fan and I. Gijbels, "Data-driven
 bandwidth selection in local polynomial fitting" (1995). Where run times are smooth but noisy, many
@@ -8,18 +10,20 @@ neighbours average the noise out; where they jump, a few are better.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import log
-from typing import Final
+from typing import Any, Final, Self
 
 import numpy as np
 
-from simkit.arrays import Floats
+from simkit.arrays import Floats, Ints
+from simkit.learners.run_times.burst_models import Arrays, check_shapes, rounded
 from simkit.learners.run_times.examples import Examples
-from simkit.learners.run_times.nearest import Nearest
 
-__all__ = ["LocalPowerLaw"]
+__all__ = ["LocalPowerLaw", "Nearest"]
+
+_OTHERS: Final = 32.0  # weight of the other features in a distance
 
 _NEIGHBOURS: Final = (4, 6, 8, 12, 16, 24, 32, 48)
 _AROUND = 16  # examples whose errors decide the number of neighbours and the uncertainty
@@ -30,8 +34,65 @@ _UNSEEN = 0.02  # probability that all classes share, for what no example shows
 
 
 @dataclass(frozen=True)
+class Nearest:
+    """Examples that can be searched for the neighbours of a query.
+
+    The distance between two examples is the sum of the differences of log2(1 + x) over their
+    features x. The feature by which run times grow has a weight of 1, all others 32: an
+    executable's code, which identifies the program, must agree before the size of its arrays
+    matters.
+    """
+
+    by: int
+    """The feature by which run times grow, such as the size of a program's arrays."""
+    logs: Floats
+    """(n, F) log2(1 + x) of each feature x."""
+
+    @classmethod
+    def of(cls, examples: Examples, by: str = "bss") -> Self:
+        """Return the examples for searching, with the feature by which run times grow."""
+        return cls(examples.names.index(by), np.log2(1.0 + examples.features))
+
+    def __len__(self) -> int:
+        return len(self.logs)
+
+    def stored(self) -> Self:
+        """Return the examples as a bundle stores them."""
+        return replace(self, logs=rounded(self.logs))
+
+    def find(self, logs: Floats, count: int) -> tuple[Floats, Ints]:
+        """Return (m, count) distances of the nearest examples, ascending, and their row numbers.
+
+        Args:
+            logs: (m, F) log2(1 + x) of the queries' features.
+            count: number of neighbours, at most n.
+        """
+        from scipy.spatial import KDTree
+
+        tree = KDTree(self._weighted(self.logs), balanced_tree=False)
+        distance, near = tree.query(self._weighted(logs), k=np.arange(1, count + 1), p=1)
+        return distance, near
+
+    def others(self, count: int) -> tuple[Floats, Ints]:
+        """Return the same for each example among the others; `count` is below n."""
+        distance, near = self.find(self.logs, count + 1)
+        itself = near == np.arange(len(self))[:, None]
+        itself[~itself.any(axis=1), -1] = True  # more than `count` examples are its equals
+        shape = (len(self), count)
+        return distance[~itself].reshape(shape), near[~itself].reshape(shape)
+
+    def _weighted(self, logs: Floats) -> Floats:
+        weighted = logs * _OTHERS
+        weighted[:, self.by] = logs[:, self.by]
+        return weighted
+
+
+@dataclass(frozen=True)
 class LocalPowerLaw:
-    """The examples and their leave-one-out errors."""
+    """The examples and their leave-one-out errors; a `Model` of burst times.
+
+    All numbers have the precision of float32.
+    """
 
     nearest: Nearest
     """The n examples."""
@@ -41,11 +102,13 @@ class LocalPowerLaw:
     """The K numbers of neighbours to choose from, ascending."""
     left_out: Floats
     """(n, K) log time of each example, minus its prediction from k of the others."""
+    edges_s: Floats
+    """(C - 1,) run times at which a class ends and the next begins."""
 
     @classmethod
     def fitted(
         cls, examples: Examples, by: str = "bss", neighbours: Sequence[int] = _NEIGHBOURS
-    ) -> LocalPowerLaw:
+    ) -> Self:
         """Store the examples and their leave-one-out errors.
 
         Numbers of neighbours must be smaller than the number of examples; larger ones are left
@@ -61,22 +124,42 @@ class LocalPowerLaw:
         distance, near = nearest.others(tried[-1])
         offset = nearest.logs[:, nearest.by][near] - nearest.logs[:, [nearest.by]]
         predicted = _predictions(distance, offset, log_time[near], tried)
-        return cls(nearest, log_time, tried, log_time[:, None] - predicted)
+        left_out = rounded(log_time[:, None] - predicted)
+        return cls(nearest.stored(), rounded(log_time), tried, left_out, examples.edges_s)
+
+    @classmethod
+    def read(
+        cls, arrays: Arrays, plain: Mapping[str, Any], nearest: Nearest, edges_s: Floats
+    ) -> Self:
+        """Return the model in a bundle; raises ValueError or LookupError if parts do not fit."""
+        numbers = tuple(plain["neighbours"])
+        sizes = {"n": len(nearest), "K": len(numbers)}
+        check_shapes(arrays, {"log_time": ("n",), "left_out": ("n", "K")}, sizes)
+        if not numbers or not all(type(k) is int and 0 < k < sizes["n"] for k in numbers):
+            raise ValueError(f"neighbours are {list(numbers)} of {sizes['n']} examples")
+        log_time, left_out = rounded(arrays["log_time"]), rounded(arrays["left_out"])
+        return cls(nearest, log_time, numbers, left_out, edges_s)
+
+    def arrays(self) -> Arrays:
+        return {"log_time": self.log_time, "left_out": self.left_out}
+
+    def plain(self) -> dict[str, Any]:
+        return {"neighbours": list(self.neighbours)}
 
     def run_time_s(self, features: Floats) -> Floats:
         """Return (m,) run times in seconds for (m, F) features."""
         times: Floats = np.exp(self._predict(features)[0])
         return times
 
-    def probabilities(self, features: Floats, edges_s: Floats) -> Floats:
-        """Return (m, C) probabilities of the classes between (C - 1,) run times.
+    def probabilities(self, features: Floats) -> Floats:
+        """Return (m, C) class probabilities for (m, F) features.
 
         Errors are assumed to be as large as those of the examples nearby, to either side.
         """
         log_time, errors = self._predict(features)
         reached = log_time[:, None] + np.concatenate((errors, -errors), axis=1)  # (m, 2 × around)
-        label = np.searchsorted(np.log(edges_s), reached, side="right")
-        classes = len(edges_s) + 1
+        label = np.searchsorted(np.log(self.edges_s), reached, side="right")
+        classes = len(self.edges_s) + 1
         counts = (label[:, :, None] == np.arange(classes)).mean(axis=1)
         shares: Floats = (1.0 - _UNSEEN) * counts + _UNSEEN / classes
         return shares

@@ -13,8 +13,7 @@ import polars as pl
 
 from simkit import plugins
 from simkit.analysis.intervals import Interval, seed_interval, weekly_interval
-from simkit.analysis.paired_runs import GROUP, RunPair, as_runs, pair_runs
-from simkit.analysis.runs_below import Settings
+from simkit.analysis.runs import GROUP, RunPair, Settings, as_runs, pair_runs
 from simkit.arrays import Floats
 from simkit.errors import RunError, did_you_mean
 from simkit.records import ENERGY, JOBS_RELEASED, JOBS_WITH_VALUE

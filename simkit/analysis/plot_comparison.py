@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from simkit.analysis.compare import Comparison, Difference
-from simkit.analysis.paired_runs import pair_runs
 from simkit.analysis.plot_panels import Bins, common_bins
 from simkit.analysis.plot_style import (
     COLOURS,
@@ -26,6 +25,7 @@ from simkit.analysis.plot_style import (
     write_lines,
     write_title,
 )
+from simkit.analysis.runs import pair_runs
 from simkit.analysis.summary import SIGNS
 from simkit.arrays import Floats
 from simkit.results.metric import counted_resource

@@ -24,7 +24,7 @@ from simkit.analysis.plot_style import (
     title_inches,
     write_title,
 )
-from simkit.analysis.runs_below import SEED, Settings
+from simkit.analysis.runs import SEED, Settings
 from simkit.analysis.summary import Cell, Runs, Summary, complete_runs, summarise
 from simkit.errors import RunError
 from simkit.experiment.sweep import SweepResult

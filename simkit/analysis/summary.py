@@ -14,7 +14,7 @@ import numpy as np
 
 from simkit import plugins
 from simkit.analysis.intervals import seed_interval
-from simkit.analysis.runs_below import SEED, Settings, runs_below
+from simkit.analysis.runs import SEED, Settings, runs_below
 from simkit.errors import RunError
 from simkit.experiment.sweep import SweepResult
 from simkit.results.all_metrics import full_name, is_share, metric_numbers, other_names, shown_on

@@ -77,6 +77,10 @@ COMMANDS: Final = {
         "learn:evaluate",
         "Compare agents and heuristics on the same held-out job sets, with confidence intervals.",
     ),
+    "bound": (
+        "results:bound",
+        "Say how small waits, turnarounds and slowdowns can be at all, whatever the policy.",
+    ),
     "reproduce": (
         "learn:reproduce",
         "Reproduce a paper's figures, from training to picture, next to its claims.",

@@ -244,8 +244,16 @@ def evaluate(
         int | None, typer.Option(min=1, metavar="N", help="With --held-out: jobs of a set.")
     ] = None,
     metric: Annotated[
-        str, typer.Option("--metric", "-m", help="A metric of jobs: slowdown, …; or a makespan.")
-    ] = "slowdown",
+        list[str] | None,
+        typer.Option(
+            "--metric",
+            "-m",
+            metavar="NAME",
+            help="A metric of jobs, a number of its distribution, or one of a run: slowdown, "
+            "wait_time_s.p99, makespan_s. Repeated: further ones beside the first. Default: "
+            "slowdown; with --held-out the one by which the agent's training selected.",
+        ),
+    ] = None,
     level: Level = 0.95,
     seed: Seed = None,
     settings: Settings = None,
@@ -276,7 +284,7 @@ def evaluate(
     )
     from simkit.training.evaluate import evaluate as judge_all
     from simkit.training.held_out import held_out as sets_of
-    from simkit.training.held_out import parse_seeds, parse_windows
+    from simkit.training.held_out import metric_of_agents, parse_seeds, parse_windows
 
     laid_over = overrides(settings, seed)
     loaded = load_scenario(
@@ -287,10 +295,11 @@ def evaluate(
     unseen = _unseen(loaded, candidates, windows, jobs) if held_out else None
     if jobs is not None and not held_out:
         raise typer.BadParameter("--jobs is the size of held-out job sets; add --held-out")
+    first, *beside = metric or [metric_of_agents(_agents(candidates)) if held_out else "slowdown"]
     numbers = parse_windows(windows) if windows is not None and unseen is None else None
     where = sets_of(loaded, sets=sets, seeds=chosen, windows=numbers, unseen=unseen)
     if output is not None:
-        identity = evaluation_hash(loaded, candidates, where, metric, level)
+        identity = evaluation_hash(loaded, candidates, where, (first, *beside), level)
         check_evaluation(output, identity, force=force)
     runs = len(candidates) * len(where)
     try:
@@ -306,7 +315,8 @@ def evaluate(
                 seeds=chosen,
                 windows=numbers,
                 unseen=unseen,
-                metric=metric,
+                metric=first,
+                beside=beside,
                 level=level,
                 workers=workers,
                 on_end=advance,
@@ -329,21 +339,26 @@ def _unseen(
     jobs: int | None,
 ) -> Unseen:
     """Return the held-out job sets that are asked for."""
-    from simkit.errors import ScenarioError
-    from simkit.scenario.bundled import agent_folder
     from simkit.training.held_out import Unseen
 
     if windows is not None and not (windows.isdecimal() and int(windows)):
         raise typer.BadParameter(
             f"--windows {windows}: with --held-out, it is how many windows, such as 30"
         )
+    count = None if windows is None else int(windows)
+    return Unseen.of_agents(scenario, _agents(candidates), count=count, jobs=jobs)
+
+
+def _agents(candidates: Sequence[Candidate]) -> list[Path]:
+    """Return the folders of the candidates that are agents."""
+    from simkit.errors import ScenarioError
+    from simkit.scenario.bundled import agent_folder
+
     named = [one.policy["agent"] for one in candidates if "agent" in one.policy]
     try:
-        agents = [agent_folder(name, Path.cwd()) for name in named]
+        return [agent_folder(name, Path.cwd()) for name in named]
     except ValueError as error:
         raise ScenarioError(f"--policy: {error}") from error
-    count = None if windows is None else int(windows)
-    return Unseen.of_agents(scenario, agents, count=count, jobs=jobs)
 
 
 def _evaluation_blocks(found: Evaluation) -> Blocks:
@@ -358,6 +373,9 @@ def _evaluation_blocks(found: Evaluation) -> Blocks:
         numbers = (quantity(number, found.unit) for number in means)
         rows.append([one.label, *numbers, f"{one.unfinished:,}", f"{one.rejected:,}"])
     yield Table(heads, rows)
+    if found.beside:
+        yield Plain()
+        yield _beside_table(found)
     others = [one for one in found.candidates if one.label != found.reference]
     if others:
         yield Plain()
@@ -366,7 +384,9 @@ def _evaluation_blocks(found: Evaluation) -> Blocks:
     first = found.candidates[0]
     yield Line("Metric", found.metric)
     yield Line("Job sets", f"{found.sets:,} with {counted(first.submitted, 'job')}{empty}")
-    yield Line("Reference", f"{found.reference}; differences and wins are against it, set by set")
+    if others:
+        told = f"{found.reference}; differences and wins are against it, set by set"
+        yield Line("Reference", told)
     if any(one.log_ratio is not None for one in others):
         yield Line("Log ratio", "mean over the sets of ln(candidate / reference); 0.01 is 1 % more")
     interval = first.interval
@@ -376,6 +396,20 @@ def _evaluation_blocks(found: Evaluation) -> Blocks:
             "with --windows, or shorter ones with --jobs")  # fmt: skip
     if any(one.unfinished for one in found.candidates):
         yield Line("Note", "unfinished jobs count with their value up to the end of the run")
+
+
+def _beside_table(found: Evaluation) -> Table:
+    """Return the means over the sets of the further metrics."""
+    from simkit.results.all_metrics import measured
+
+    rows = [
+        [
+            one.label,
+            *(measured(name, one.beside[name], unit) for name, unit in found.beside.items()),
+        ]
+        for one in found.candidates
+    ]
+    return Table(["Mean of sets", *found.beside], rows)
 
 
 def _overlap(found: Evaluation) -> bool:
@@ -513,7 +547,7 @@ burst_times = typer.Typer(
 
 
 Model = Literal["local-power-law", "trees", "network"]
-"""The kinds of models; see `simkit.learners.run_times.burst_models`."""
+"""The kinds of models; see `simkit.learners.run_times.burst_predictor`."""
 
 
 @burst_times.command("fit")

@@ -303,7 +303,7 @@ def _kind_of(
 
 def _without_x(folders: list[Path]) -> str:
     """Return what a picture of a sweep needs, and what there is."""
-    from simkit.analysis.runs_below import Settings
+    from simkit.analysis.runs import Settings
     from simkit.analysis.summary import complete_runs
 
     keys = [key for key in Settings(complete_runs(folders)[0]).varying if key != "seed"]

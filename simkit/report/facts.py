@@ -18,8 +18,7 @@ import polars as pl
 from pydantic import ValidationError
 
 from simkit.analysis.compare import compare_runs
-from simkit.analysis.paired_runs import pair_runs
-from simkit.analysis.runs_below import POLICY, SEED, Settings
+from simkit.analysis.runs import POLICY, SEED, Settings, pair_runs
 from simkit.analysis.summary import SIGNS, UNFINISHED_COUNTS, Summary, summarise
 from simkit.arrays import Floats
 from simkit.errors import RunError, SimkitError

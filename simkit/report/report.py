@@ -18,7 +18,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
-from simkit.analysis.runs_below import runs_below
+from simkit.analysis.runs import runs_below
 from simkit.errors import RunError
 from simkit.report.facts import (
     compare_with_first,

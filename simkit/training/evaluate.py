@@ -20,6 +20,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import polars as pl
 
+from simkit import records
 from simkit.analysis.intervals import Interval, set_interval
 from simkit.arrays import Floats
 from simkit.errors import (
@@ -34,9 +35,16 @@ from simkit.experiment import Experiment, prepare, replay
 from simkit.experiment.workers import Executor, InProcess, LocalProcesses, PlannedRun, SweepOutcome
 from simkit.files import read_json
 from simkit.policy.declared import PolicyMetric
-from simkit.results.all_metrics import metrics_of_policies, value_of
+from simkit.results.all_metrics import (
+    better_of,
+    compute_metrics,
+    facts_of,
+    metric_numbers,
+    metrics_of_policies,
+    value_of,
+)
 from simkit.results.job_metrics import JOB_METRICS, JobMetric
-from simkit.results.metric import Better, counted_resource
+from simkit.results.metric import Better, counted_resource, distribution
 from simkit.results.output_folder import check_place, reason, whole_file, write_text
 from simkit.results.run_folder import Run
 from simkit.scenario import Scenario, refuse_sweep
@@ -146,6 +154,8 @@ class Judged:
     """Jobs that did not finish, including rejected and killed ones; they count in the means."""
     rejected: int
     killed: int
+    beside: Mapping[str, float | None]
+    """Further metrics → their means over the job sets that have a value."""
 
 
 @dataclass(frozen=True)
@@ -163,11 +173,13 @@ class Evaluation:
     """The best heuristic on these sets, or the best candidate if there is no heuristic. Choosing it
     on the same sets favours it."""
     candidates: tuple[Judged, ...]
+    beside: Mapping[str, str]
+    """Further metrics → their units."""
     identity: str
-    """SHA-256 of what was asked: scenario, candidates, job sets, metric and level."""
+    """SHA-256 of what was asked: scenario, candidates, job sets, metrics and level."""
     rows: tuple[Mapping[str, Any], ...]
     """One for each candidate and job set: label, set (of windows: the number of the window), seed,
-    sum, jobs, submitted, …."""
+    sum, jobs, submitted, …, and each further metric."""
 
     def frame(self) -> pl.DataFrame:
         """Return `rows` as a frame."""
@@ -187,6 +199,7 @@ def evaluate(
     windows: Sequence[int] | None = None,
     unseen: Unseen | None = None,
     metric: str = "slowdown",
+    beside: Sequence[str] = (),
     level: float = 0.95,
     resamples: int = 2000,
     workers: int | None = None,
@@ -206,7 +219,8 @@ def evaluate(
             10 k + 9, and its seed is the scenario's + k.
         unseen: the job sets that a training holds out instead.
         metric: of single jobs: slowdown, bounded_slowdown, wait_time_s, turnaround_time_s, …; or
-            of the whole job set: makespan_s, or one that a policy brings.
+            of the whole job set: wait_time_s.p99, makespan_s, …; see `judged_metric`.
+        beside: further metrics, whose means are told beside it.
         level: of confidence, between 0 and 1.
         resamples: of the bootstrap over job sets.
         workers: processes; None: one for each core.
@@ -224,7 +238,7 @@ def evaluate(
         )
     if not candidates:
         raise ScenarioError("evaluate: no candidate; name an agent or a policy")
-    chosen = judged_metric(metric)
+    chosen, further = judged_metric(metric), [judged_metric(name) for name in beside]
     scenarios = [_with_policy(scenario, candidate, allow_code) for candidate in candidates]
     labels = labelled(candidates, [one.policy.label for one in scenarios])
     where = held_out(scenario, sets=sets, seeds=seeds, windows=windows, unseen=unseen)
@@ -239,20 +253,22 @@ def evaluate(
     try:
         with suppress(NoJobsError):  # of this one set; an error that concerns all is reported once
             _prepared(jobs[0])
-        rows = _run(jobs, chosen, scenario.metrics.tau, executor, on_end)
+        judging = partial(judge_job, metric=metric, tau=scenario.metrics.tau, beside=tuple(beside))
+        rows = _run(jobs, judging, executor, on_end)
     finally:
         forget_logs()
     _refuse_equal_sets(rows, len(where))
     kinds = [candidate.kind for candidate in candidates]
-    found = _evaluation(scenario.name, chosen, labels, kinds, rows, (level, resamples))
-    return replace(found, identity=evaluation_hash(scenario, candidates, where, metric, level))
+    found = _evaluation(scenario.name, (chosen, *further), labels, kinds, rows, (level, resamples))
+    identity = evaluation_hash(scenario, candidates, where, (metric, *beside), level)
+    return replace(found, identity=identity)
 
 
 def evaluation_hash(
     scenario: Scenario,
     candidates: Sequence[Candidate],
     where: Sequence[Mapping[str, object]],
-    metric: str,
+    metrics: Sequence[str],
     level: float,
 ) -> str:
     """Return the SHA-256, in hexadecimal, by which an evaluation is known as the same.
@@ -261,15 +277,16 @@ def evaluation_hash(
         scenario: the scenario, whose policy does not count.
         candidates: in their order.
         where: the job sets, as `simkit.training.held_out` returns them.
-        metric: the metric's name.
+        metrics: names of the metric and of further ones.
         level: of confidence.
     """
     asked = {
         "scenario": scenario.model_dump(mode="json", exclude={"policy"}),
         "candidates": [[one.label, one.kind, dict(one.policy)] for one in candidates],
         "sets": [dict(one) for one in where],
-        "metric": metric,
+        "metric": metrics[0],
         "level": level,
+        **({"beside": list(metrics[1:])} if metrics[1:] else {}),
     }
     return sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
 
@@ -282,14 +299,13 @@ def _with_policy(scenario: Scenario, candidate: Candidate, allow_code: bool) -> 
 
 def _run(
     jobs: Sequence[PlannedRun],
-    metric: JobMetric | RunMetric,
-    tau: float,
+    judging: Callable[[PlannedRun], SweepOutcome],
     executor: Executor,
     on_end: Callable[[SweepOutcome], None],
 ) -> list[dict[str, Any]]:
     """Return the result of each run, in the order of `jobs`."""
     found: dict[int, dict[str, Any]] = {}
-    for row, outcome in executor.run(partial(judge_job, metric=metric.name, tau=tau), jobs):
+    for row, outcome in executor.run(judging, jobs):
         if outcome.state == "failed":
             where = ", ".join(f"{key} {value}" for key, value in outcome.assignment.items())
             raise RunError(f"evaluate: {where}: {outcome.error}")
@@ -298,17 +314,20 @@ def _run(
     return [found[row] for row in sorted(found)]
 
 
-def judge_job(job: PlannedRun, *, metric: str, tau: float) -> SweepOutcome:
+def judge_job(
+    job: PlannedRun, *, metric: str, tau: float, beside: Sequence[str] = ()
+) -> SweepOutcome:
     """Carry out one run in memory and judge it; an error becomes part of the outcome."""
     assignment = job[0]
     try:
-        chosen = judged_metric(metric)
-        run = replay(_prepared(job), tables_judged(chosen))
-        return SweepOutcome(assignment, Path(), "done", metrics=judge(run, chosen, tau))
+        chosen, *further = (judged_metric(name) for name in (metric, *beside))
+        run = replay(_prepared(job), tables_judged(chosen, *further))
+        found = judge(run, chosen, tau, *further)
     except NoJobsError:
-        return SweepOutcome(assignment, Path(), "done", metrics=NOTHING_JUDGED)
+        found = NOTHING_JUDGED | dict.fromkeys(beside)
     except SimkitError as error:
         return SweepOutcome(assignment, Path(), "failed", str(error))
+    return SweepOutcome(assignment, Path(), "done", metrics=found)
 
 
 def _planned(scenario: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -336,13 +355,14 @@ def _refuse_equal_sets(rows: Sequence[Mapping[str, Any]], sets: int) -> None:
 
 def _evaluation(
     name: str,
-    metric: JobMetric | RunMetric,
+    metrics: Sequence[JobMetric | RunMetric],
     labels: Sequence[str],
     kinds: Sequence[str],
     rows: Sequence[dict[str, Any]],
     bootstrap: tuple[float, int],
 ) -> Evaluation:
-    """Compare candidates, each with the same sets."""
+    """Compare candidates, each with the same sets, by the first of some metrics."""
+    metric, *further = metrics
     by_label = {label: [row for row in rows if row["label"] == label] for label in labels}
     for mine in by_label.values():
         if [r["workload"] for r in mine] != [r["workload"] for r in by_label[labels[0]]]:
@@ -354,8 +374,12 @@ def _evaluation(
     means = sums / counts  # (candidates, S)
     reference = _reference(means.mean(axis=1), kinds, metric) if full.any() else 0
     judged = [
-        _judged(label, kind, by_label[label], sums[i], counts[i], means, (i, reference), metric,
-                bootstrap)
+        replace(
+            _judged(label, kind, by_label[label], sums[i], counts[i], means, (i, reference), metric,
+                    bootstrap),
+            beside={one.name: _mean_of([row[one.name] for row in by_label[label]])
+                    for one in further},
+        )
         for i, (label, kind) in enumerate(zip(labels, kinds, strict=True))
     ]  # fmt: skip
     return Evaluation(
@@ -366,6 +390,7 @@ def _evaluation(
         empty_sets=int((~full).sum()),
         reference=labels[reference],
         candidates=tuple(judged),
+        beside={one.name: one.unit for one in further},
         identity="",
         rows=tuple(rows),
     )
@@ -425,8 +450,14 @@ def _judged(
         wins=int(better.sum()),
         ties=int((apart == 0).sum()),
         losses=int(((apart != 0) & ~better).sum()),
+        beside={},
         **total,
     )
+
+
+def _mean_of(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
 
 
 def _mean(sums: Floats, counts: Floats) -> float | None:
@@ -448,7 +479,7 @@ def check_evaluation(folder: Path, identity: str, *, force: bool = False) -> Non
     if not (isinstance(found, dict) and found.get("identity") == identity):
         raise RunError(
             f"{folder}: holds another evaluation, of another scenario, or of other candidates, job "
-            "sets, metric or level; choose another folder with --output, or replace it with --force"
+            "sets, metrics or level; choose another folder with --output, or replace it: --force"
         )
 
 
@@ -479,14 +510,15 @@ class RunMetric:
 
     name: str
     unit: str
-    value: Callable[[Run, float], float]
-    """Function of a run and its last instant in s, at which what has not ended counts as ended."""
+    value: Callable[[Run, float, float], float | None]
+    """Function of a run, its last instant in s, at which what has not ended counts as ended, and
+    tau; None if it is undefined."""
     tables: tuple[str, ...] = ()
     """Tables that it reads besides `TABLES_JUDGED`."""
     better: Better | None = "low"
 
 
-def _makespan(run: Run, last_s: float) -> float:
+def _makespan(run: Run, last_s: float, _tau: float) -> float:
     """Return last end - first submit, in s."""
     end, submit = pl.col("end_time_s").fill_null(last_s), pl.col("submit_time_s")
     return float(run.jobs.select(end.max() - submit.min()).item())
@@ -495,7 +527,7 @@ def _makespan(run: Run, last_s: float) -> float:
 def _of_policy(row: PolicyMetric) -> RunMetric:
     """Return a metric that a policy brings; a run has 0 if nothing has started."""
 
-    def value(run: Run, last_s: float) -> float:
+    def value(run: Run, last_s: float, _tau: float) -> float:
         so_far = run.allocations.with_columns(pl.col("end_time_s").fill_null(last_s))
         first: Any = run.jobs["submit_time_s"].min()
         return value_of(row, so_far, first) or 0.0
@@ -503,10 +535,30 @@ def _of_policy(row: PolicyMetric) -> RunMetric:
     return RunMetric(row.name, row.unit, value, ("allocations",), row.better)
 
 
+def _of_distribution(metric: JobMetric, number: str) -> RunMetric:
+    """Return a number of the distribution of a metric of jobs: ``p99``, ``max``."""
+
+    def value(run: Run, last_s: float, tau: float) -> float | None:
+        known = _values(run, metric, last_s, tau).to_numpy().astype(np.float64)
+        return distribution(known)[number]
+
+    return RunMetric(f"{metric.name}.{number}", metric.unit, value, better=metric.better)
+
+
+def _of_metrics(name: str, run: Run, _last_s: float, tau: float) -> float | None:
+    """Return a number of a run's metrics as metrics.json has it."""
+    numbers = metric_numbers(compute_metrics(run, tau=tau))
+    if name not in numbers:
+        raise RunError(f"--metric {name}: a run of this scenario has no {name}; take another one")
+    return numbers[name].value
+
+
 TABLES_JUDGED: Final = ("jobs", "timeline")
 """The tables that `judge` reads."""
 MAKESPAN: Final = RunMetric("makespan_s", "s", _makespan)
-"""The metric of whole runs that `judge` knows without a policy that brings one."""
+"""The makespan, in which jobs that have not ended count until the run's last instant."""
+NUMBERS: Final = ("mean", "std", "p50", "p90", "p99", "max")
+"""What may follow a metric of jobs after a point."""
 NOTHING_JUDGED: Final[dict[str, Any]] = {
     "sum": 0.0, "jobs": 0, "submitted": 0, "unfinished": 0, "rejected": 0, "killed": 0,
     "workload": "",
@@ -517,26 +569,44 @@ _GIVEN: Final = ("job_id", "submit_time_s", "trace_run_time_s")
 
 
 def judged_metric(name: str) -> JobMetric | RunMetric:
-    """Return a metric by name; raises ScenarioError, with the nearest name."""
-    known: dict[str, JobMetric | RunMetric] = {metric.name: metric for metric in JOB_METRICS}
-    known[MAKESPAN.name] = MAKESPAN
+    """Return a metric by name.
+
+    Args:
+        name: of a metric of jobs, ``wait_time_s``, of a number of its distribution,
+            ``wait_time_s.p99``, ``makespan_s``, one that a policy brings, or any number of a run's
+            metrics.json: ``value_ratio``, ``carbon_kg``. All but the last count every job.
+
+    Raises ScenarioError, with the nearest name.
+    """
+    jobs = {metric.name: metric for metric in JOB_METRICS}
+    known: dict[str, JobMetric | RunMetric] = {**jobs, MAKESPAN.name: MAKESPAN}
+    head, _, number = name.partition(".")
+    if head in jobs and number in NUMBERS:
+        return _of_distribution(jobs[head], number)
     if name not in known:
         known |= {brought: _of_policy(row) for brought, row in metrics_of_policies().items()}
+    if name not in known and (facts := facts_of(name)) is not None:
+        value = partial(_of_metrics, name)
+        tables = (*records.TABLES, "power")
+        return RunMetric(name, facts.unit, value, tables, better_of(name))
     if name not in known:
         raise ScenarioError(
-            f"--metric {name}: {name!r} is not a metric of single jobs or a makespan"
-            f"{did_you_mean(name, known)}"
+            f"--metric {name}: {name!r} is not a metric, or a number of one such as "
+            f"wait_time_s.p99{did_you_mean(name, known)}"
         )
     return known[name]
 
 
-def tables_judged(metric: JobMetric | RunMetric) -> tuple[str, ...]:
-    """Return the tables that `judge` reads for a metric."""
-    return TABLES_JUDGED + (metric.tables if isinstance(metric, RunMetric) else ())
+def tables_judged(*metrics: JobMetric | RunMetric) -> tuple[str, ...]:
+    """Return the tables that `judge` reads for some metrics."""
+    more = [name for each in metrics if isinstance(each, RunMetric) for name in each.tables]
+    return tuple(dict.fromkeys((*TABLES_JUDGED, *more)))
 
 
-def judge(run: Run, metric: JobMetric | RunMetric, tau: float) -> dict[str, Any]:
-    """Return the sum of a metric over the jobs of a run, and counts of jobs.
+def judge(
+    run: Run, metric: JobMetric | RunMetric, tau: float, *beside: JobMetric | RunMetric
+) -> dict[str, Any]:
+    """Return the sum of a metric over the jobs of a run, counts of jobs, and further metrics.
 
     A job that did not end (or was rejected) counts as if it ended at the run's last instant, with
     the run time of the trace: its slowdown so far. A metric of the whole run counts as that of one
@@ -546,18 +616,16 @@ def judge(run: Run, metric: JobMetric | RunMetric, tau: float) -> dict[str, Any]
         run: of any status, with `tables_judged`.
         metric: from `judged_metric`.
         tau: floor of the run time in bounded slowdowns, in s.
+        beside: further metrics.
 
     Returns:
         ``sum`` over the ``jobs`` that have a value, ``submitted``, ``unfinished`` (of these,
-        ``rejected``, ``killed``), and ``workload``, a hash of the jobs themselves.
+        ``rejected``, ``killed``), ``workload``, a hash of the jobs themselves, and by name the mean
+        over the jobs of each further metric, None if no job has a value.
     """
     jobs = run.jobs
     last_s = _last_s(run)
-    if isinstance(metric, RunMetric):
-        known = pl.Series([metric.value(run, last_s)] if len(jobs) else [], dtype=pl.Float64)
-    else:
-        value = metric.value(tau, counted_resource(run.resources))
-        known = _so_far(jobs, last_s).select(value.alias("v"))["v"].drop_nulls()
+    known = _values(run, metric, last_s, tau)
     counts = {name: int((jobs["status"] == name).sum()) for name in ("rejected", "killed")}
     given = jobs.select(*_GIVEN, *run.resources).sort(pl.col("job_id").cast(pl.String))
     return {
@@ -567,7 +635,17 @@ def judge(run: Run, metric: JobMetric | RunMetric, tau: float) -> dict[str, Any]
         "unfinished": int((jobs["status"] != "finished").sum()),
         **counts,
         "workload": sha256(given.write_csv().encode()).hexdigest(),
+        **{one.name: _values(run, one, last_s, tau).mean() for one in beside},
     }
+
+
+def _values(run: Run, metric: JobMetric | RunMetric, last_s: float, tau: float) -> pl.Series:
+    """Return the values of the jobs that have one, or that of the run."""
+    if isinstance(metric, RunMetric):
+        found = metric.value(run, last_s, tau) if len(run.jobs) else None
+        return pl.Series([] if found is None else [found], dtype=pl.Float64)
+    value = metric.value(tau, counted_resource(run.resources))
+    return _so_far(run.jobs, last_s).select(value.alias("v"))["v"].drop_nulls()
 
 
 def _so_far(jobs: pl.DataFrame, last_s: float) -> pl.DataFrame:

@@ -429,6 +429,19 @@ class Unseen:
         return {"workload.jobs": self.jobs}
 
 
+JUDGED_BY: Final = "judged_by"
+"""The key of an agent's description that names the metric of runs by which it was selected."""
+
+
+def metric_of_agents(agents: Iterable[Path]) -> str:
+    """Return the metric of runs by which the first agent that tells it was selected.
+
+    That of older agents is `slowdown`. Raises RunError if an agent cannot be read.
+    """
+    told = [_facts(folder).get(JUDGED_BY) for folder in agents]
+    return next((one for one in told if isinstance(one, str)), "slowdown")
+
+
 def _facts(agent: Path) -> dict[str, Any]:
     path = agent / DESCRIPTION
     try:

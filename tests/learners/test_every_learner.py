@@ -28,6 +28,8 @@ from simkit.errors import PluginError, RunError, ScenarioError, SimkitWarning
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.ready_pool.rules import ORDERS, play
 from simkit.scenario import Scenario
+from simkit.training.evaluate import judged_metric
+from simkit.training.held_out import metric_of_agents
 from simkit.training.train import train
 
 LEARNERS = plugins.names("simkit.learners")
@@ -154,6 +156,7 @@ def test_its_agent_is_a_policy(learner, tmp_path):
     made = small_training(learner)
     made.step()
     made.write_agent(tmp_path / "agent", {"slowdown": 2.5})
+    judged_metric(metric_of_agents([tmp_path / "agent"]))  # one that `simkit evaluate` knows
     stated = SMALLEST[learner].where().model_dump(mode="json", exclude={"policy"})
     policy: dict[str, Any] = {"agent": str(tmp_path / "agent")}
     if learner in ("deepjs", "fitness"):  # these decide under the rules of CloudSimPy
@@ -400,6 +403,11 @@ REFUSED: dict[str, list[tuple[Scenario | dict[str, Any], dict[str, Any], str]]] 
 def test_what_it_cannot_learn_from_is_refused(learner, where, arguments, place):
     told = where if isinstance(where, Scenario) else SMALLEST[learner].where(**where)
     of_scenario = place.partition(".")[0] in Scenario.model_fields
-    key = place if of_scenario else f"learn.arguments.{place}: "
-    with pytest.raises(ScenarioError, match=rf"(^|\n){key}"):
+    # the place itself, or why a learner is not for this scenario
+    key = (
+        rf"(^|\n|is for |this scenario is none .*){place}"
+        if of_scenario
+        else f"learn.arguments.{place}: "
+    )
+    with pytest.raises(ScenarioError, match=key):
         small_training(learner, where=told, **arguments)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -19,24 +19,17 @@ import polars as pl
 from simkit.arrays import Bools, Floats, Ints, stream
 from simkit.learners.common.torch_training import one_thread
 from simkit.learners.reproductions.common import digest_of, in_parallel, keep
-from simkit.learners.run_times.boosted_trees import BoostedTrees
+from simkit.learners.run_times.boosted_trees import TREES, BoostedTrees
 from simkit.learners.run_times.burst_classifier import PUBLISHED, TUNED, Settings, train
-from simkit.learners.run_times.burst_models import TREES
 from simkit.learners.run_times.burst_predictor import BurstPredictor
 from simkit.learners.run_times.examples import (
+    ClassScores,
     Examples,
     by_group,
     by_size,
+    class_scores,
     of_programs,
     random_rows,
-)
-from simkit.learners.run_times.scores import (
-    Calibration,
-    ClassScores,
-    calibration,
-    class_scores,
-    guess,
-    majority,
 )
 from simkit.traces.elf_bursts.measurements import CLASSES
 from simkit.training import Workplace
@@ -300,3 +293,60 @@ _MODELS: Final[Mapping[str, _Model]] = dict(
         strict=True,
     )
 )
+
+
+class Calibration(NamedTuple):
+    """Confidence against accuracy in B bins of confidence, of equal width."""
+
+    sure: Floats
+    """(B,) mean probability of the predicted class; NaN where the bin is empty."""
+    right: Floats
+    """(B,) share of predictions that are right; NaN where the bin is empty."""
+    examples: Ints
+    """(B,) number of examples."""
+
+    @property
+    def error(self) -> float:
+        """The expected calibration error: mean |confidence - accuracy|, weighted by examples.
+
+        M. P. Naeini, G. F. Cooper and M. Hauskrecht, "Obtaining well calibrated probabilities
+        using Bayesian binning" (2015).
+        """
+        gaps = np.abs(np.nan_to_num(self.sure - self.right))
+        return float((gaps * self.examples).sum() / max(self.examples.sum(), 1))
+
+
+def calibration(sure: Floats, right: Bools, bins: int = 10) -> Calibration:
+    """Return the calibration of predictions.
+
+    Args:
+        sure: (n,) probability that the model gives each prediction.
+        right: (n,) whether it is right.
+        bins: B.
+    """
+    place = np.minimum((sure * bins).astype(np.int64), bins - 1)
+    count = np.bincount(place, minlength=bins)
+    with np.errstate(invalid="ignore"):
+        mean_sure, mean_right = (np.bincount(place, each, bins) / count for each in (sure, right))
+    return Calibration(mean_sure, mean_right, count)
+
+
+def majority(truth: Ints, count: int) -> Ints:
+    """Return the most frequent true class `count` times, as a baseline."""
+    return np.full(count, np.bincount(truth).argmax())
+
+
+def guess(feature: Floats, truth: Ints, asked: Floats, neighbours: int = 5) -> Ints:
+    """Return (m,) classes from one feature alone: the most frequent among the nearest examples.
+
+    Args:
+        feature: (n,) the feature of the examples.
+        truth: (n,) classes of the examples.
+        asked: (m,) the feature of the queries.
+        neighbours: number of examples that vote.
+    """
+    from sklearn.neighbors import KNeighborsClassifier
+
+    model = KNeighborsClassifier(neighbours).fit(feature[:, None], truth)
+    classes: Ints = model.predict(asked[:, None])
+    return classes

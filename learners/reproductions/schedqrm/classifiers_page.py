@@ -28,7 +28,7 @@ from simkit.learners.reproductions.schedqrm.classifiers import (
     SPLITS,
     Judged,
 )
-from simkit.learners.run_times.scores import ClassScores
+from simkit.learners.run_times.examples import ClassScores
 from simkit.traces.elf_bursts import Noise, noise_of
 from simkit.traces.elf_bursts.measurements import CLASSES, LONGEST_S
 from simkit.training import Workplace

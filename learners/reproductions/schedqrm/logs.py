@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -23,6 +22,7 @@ import polars as pl
 from simkit.analysis.intervals import Interval, weekly_interval, weeks_of
 from simkit.arrays import Floats, stream
 from simkit.experiment import prepare, replay
+from simkit.learners import run_times
 from simkit.learners.reproductions.common import (
     data_file,
     digest_of,
@@ -132,10 +132,9 @@ class Replay:
 @cache
 def _sources() -> str:
     """Return a hash of the code of learned estimates: when it changes, results are out of date."""
-    names = ("learned_run_times", "burst_classifier", "run_times.boosted_trees",
-             "run_times.job_features")  # fmt: skip
-    found = [find_spec(f"simkit.learners.{name}") for name in names]
-    return digest_of([Path(one.origin).read_text("utf-8") for one in found if one and one.origin])
+    folder = Path(run_times.__file__).parent
+    names = ("learned_run_times", "burst_classifier", "boosted_trees")
+    return digest_of([(folder / f"{name}.py").read_text("utf-8") for name in names])
 
 
 def require(setting: LogSetting) -> None:

@@ -16,19 +16,17 @@ pytest.importorskip("safetensors")
 
 from simkit.errors import PluginError, RunError
 from simkit.learners.common.bundle import read_bundle, write_bundle
-from simkit.learners.run_times import burst_classifier, burst_models
-from simkit.learners.run_times.burst_models import ModelName
-from simkit.learners.run_times.burst_predictor import MODELS, BurstPredictor
+from simkit.learners.run_times import boosted_trees, burst_classifier
+from simkit.learners.run_times.burst_predictor import MODELS, BurstPredictor, ModelName
 from simkit.learners.run_times.examples import Examples, of_programs
-from simkit.learners.run_times.local_power_law import LocalPowerLaw
-from simkit.learners.run_times.nearest import Nearest
+from simkit.learners.run_times.local_power_law import LocalPowerLaw, Nearest
 from simkit.traces.elf_bursts import read_bursts
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make models small; what is tested does not depend on how good they are."""
-    monkeypatch.setattr(burst_models, "TREES", {"n_estimators": 20})
+    monkeypatch.setattr(boosted_trees, "TREES", {"n_estimators": 20})
     settings = burst_classifier.Settings((16,), logarithms=True, learning_rate=1e-2, passes=5)
     train = burst_classifier.train
     monkeypatch.setattr(burst_classifier, "train", lambda e, rng: train(e, rng, settings))
@@ -85,7 +83,7 @@ def test_too_few_programs():
 
 @pytest.mark.parametrize("model", ["trees", "network"])
 def test_a_library_is_missing(model, monkeypatch):
-    monkeypatch.setattr("simkit.learners.run_times.burst_predictor.find_spec", lambda name: None)
+    monkeypatch.setattr("simkit.learners.run_times.burst_models.find_spec", lambda name: None)
     with pytest.raises(
         PluginError, match=rf"{model} needs .*pip install 'simkit-cluster\[learn\]'"
     ):
@@ -116,6 +114,7 @@ WRONG: list[tuple[ModelName, str, Any, str]] = [
     ("local-power-law", "architecture.neighbours", [4, 6, 8, 12, 16, 24, 32, 10**6], "neighbours"),
     ("local-power-law", "observation.by", "size", "feature"),
     ("local-power-law", "actions.edges_s", [0.2, 0.1], "edges_s"),
+    ("network", "actions.edges_s", [], "edges_s"),
     ("local-power-law", "limit", None, "limit"),
     ("trees", "left", 0.0, "left"),  # back to the root: an endless path
     ("trees", "feature", 28.0, "feature"),
@@ -192,7 +191,7 @@ def test_probabilities_of_noisy_times_are_calibrated():
     )  # fmt: skip
     law = LocalPowerLaw.fitted(examples.take(np.arange(3000)))
     asked = examples.take(np.arange(3000, 8000))
-    shares = law.probabilities(asked.features, examples.edges_s)
+    shares = law.probabilities(asked.features)
     right = shares.argmax(axis=1) == asked.label
     assert shares.max(axis=1).mean() == pytest.approx(right.mean(), abs=0.05)
 

@@ -14,8 +14,7 @@ pytest.importorskip("sklearn")
 
 from simkit import simulate
 from simkit.errors import PluginError, ScenarioError
-from simkit.learners.learned_run_times import LearnedRunTimes
-from simkit.learners.run_times.job_features import JOB_FEATURES, JobHistory
+from simkit.learners.run_times.learned_run_times import JOB_FEATURES, JobHistory, LearnedRunTimes
 from simkit.policy.task import Task
 from simkit.workload import Workload
 
@@ -160,6 +159,6 @@ def test_what_is_refused(key, value):
 
 
 def test_without_its_library_the_extra_is_named(monkeypatch):
-    monkeypatch.setattr("simkit.learners.learned_run_times.find_spec", lambda name: None)
+    monkeypatch.setattr("simkit.learners.run_times.burst_models.find_spec", lambda name: None)
     with pytest.raises(PluginError, match=r"simkit-cluster\[learn\]"):
         LearnedRunTimes()

@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import t
 
 import simkit
-from simkit.analysis.runs_below import Settings, runs_below
+from simkit.analysis.runs import Settings, runs_below
 from simkit.analysis.summary import summarise
 from simkit.errors import RunError
 from simkit.results.all_metrics import better_of

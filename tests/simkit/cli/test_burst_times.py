@@ -61,11 +61,11 @@ def test_a_program_of_a_known_kind(simkit, tmp_path):
 def test_other_models(model, simkit, few, monkeypatch):
     torch = pytest.importorskip("torch")
     assert torch
-    from simkit.learners.run_times import burst_classifier, burst_models
+    from simkit.learners.run_times import boosted_trees, burst_classifier
 
     train, brief = burst_classifier.train, burst_classifier.Settings((8,), passes=2)
     monkeypatch.setattr(burst_classifier, "train", lambda e, rng: train(e, rng, brief))
-    monkeypatch.setattr(burst_models, "TREES", {"n_estimators": 10})
+    monkeypatch.setattr(boosted_trees, "TREES", {"n_estimators": 10})
     assert simkit("burst-times", "fit", few, "-o", "model", "-m", model).code == 0
     done = simkit("burst-times", "predict", "model", PYTHON)
     assert done.code == 0, done.err
@@ -115,7 +115,7 @@ def test_folders_that_are_no_predictors(simkit, few):
 
 
 def test_a_missing_library_is_named(simkit, few, monkeypatch):
-    monkeypatch.setattr("simkit.learners.run_times.burst_predictor.find_spec", lambda name: None)
+    monkeypatch.setattr("simkit.learners.run_times.burst_models.find_spec", lambda name: None)
     done = simkit("burst-times", "fit", few, "-o", "model", "-m", "trees")
     assert done.code == 2
     assert (

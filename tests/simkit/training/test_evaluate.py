@@ -23,7 +23,7 @@ from simkit.training.evaluate import (
     judged_metric,
     policy_candidate,
 )
-from simkit.training.held_out import held_out, parse_seeds
+from simkit.training.held_out import held_out, metric_of_agents, parse_seeds
 
 NEVER = '''
 class Never:
@@ -115,6 +115,50 @@ def test_jobs_that_never_end_count_with_their_slowdown_so_far(tmp_path, scenario
     least = jobs["trace_run_time_s"].clip(lower_bound=10.0)
     expected = ((wait + jobs["trace_run_time_s"]) / least).clip(lower_bound=1.0)
     assert (bounded["jobs"], bounded["sum"]) == (len(jobs), pytest.approx(expected.sum()))
+
+
+def test_numbers_of_a_distribution_count_jobs_that_never_end(tmp_path, scenario):
+    (tmp_path / "never.py").write_text(NEVER)
+    run = simulate(scenario, policy={"path": f"{tmp_path}/never.py:Never"}, seed=0)
+    jobs, last = run.jobs, max(run.timeline["time_s"].max(), run.jobs["end_time_s"].max())
+    assert jobs["end_time_s"].null_count() > 0
+    wait = jobs["wait_time_s"].fill_null(last - jobs["submit_time_s"]).to_numpy()
+    for name, value in (("p99", np.quantile(wait, 0.99)), ("max", wait.max())):
+        told = judge(run, judged_metric(f"wait_time_s.{name}"), 10.0)
+        assert (told["sum"], told["jobs"]) == (pytest.approx(value), 1)
+
+
+def test_further_metrics_stand_beside_the_first(scenario):
+    further = ("wait_time_s.p99", "makespan_s", "utilisation_processors", "jobs.finished")
+    rules = [policy_candidate("sjf"), policy_candidate("fcfs")]
+    found = evaluate(scenario, rules, sets=3, beside=further, workers=1)
+    plain = evaluate(scenario, rules, sets=3, workers=1)
+    assert dict(found.beside) == dict(zip(further, ("s", "s", "1", "jobs"), strict=True))
+    assert [one.set_mean for one in found.candidates] == [o.set_mean for o in plain.candidates]
+    for rule in ("sjf", "fcfs"):
+        runs = [simulate(scenario, policy=rule, seed=seed).metrics for seed in range(3)]
+        mine = judged(found)[rule].beside
+        assert mine["wait_time_s.p99"] == pytest.approx(
+            np.mean([run["wait_time_s"]["p99"] for run in runs])
+        )
+        for name, key in (("makespan_s", "value"), ("utilisation_processors", "value")):
+            assert mine[name] == pytest.approx(np.mean([run[name][key] for run in runs]))
+        assert mine["jobs.finished"] == 40
+    assert plain.identity != found.identity
+    assert set(further) <= set(found.frame().columns)
+
+
+def test_a_metric_that_its_runs_lack_is_refused(scenario):
+    with pytest.raises(RunError, match=r"--metric carbon_kg: a run of this scenario has no carbon"):
+        evaluate(scenario, [policy_candidate("sjf")], sets=1, metric="carbon_kg", workers=1)
+
+
+def test_agents_are_judged_by_what_their_training_selected_by(tmp_path):
+    for name, told in (("old", {}), ("new", {"judged_by": "bounded_slowdown"})):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "agent.json").write_text(json.dumps(told))
+    assert metric_of_agents([]) == metric_of_agents([tmp_path / "old"]) == "slowdown"
+    assert metric_of_agents([tmp_path / "old", tmp_path / "new"]) == "bounded_slowdown"
 
 
 def test_rejected_jobs_are_counted(scenario):

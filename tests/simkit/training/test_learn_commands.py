@@ -48,6 +48,28 @@ def test_the_command_says_which_learner_is_the_usual_one(simkit):
     assert "t was finished already" in again.out
 
 
+def test_an_agent_alone_is_judged_by_what_its_training_selected_by(simkit):
+    for name, key in (("t", "learn.criterion=slowdown"), ("w", "learn.arguments.reward=wait")):
+        few = [
+            word for key_, value in PPO.items()
+            for word in ("--set", f"learn.arguments.{key_}={value}")
+        ]  # fmt: skip
+        done = simkit("train", "quickstart", "--iterations", 1, "-o", name, *few, "--set", key)
+        assert done.code == 0, done.err
+    alone = simkit("evaluate", "quickstart", "-a", "w", "--held-out", "-j", 1)
+    assert "Metric      wait_time_s\n" in alone.out
+    assert "Reference" not in alone.out
+    words = ("-a", "t", "-a", "w", "--held-out", "-j", 1, "-m", "slowdown", "-m", "wait_time_s.max")
+    both = simkit("evaluate", "quickstart", *words)
+    assert "Mean of sets  wait_time_s.max\n" in both.out
+    assert "differences and wins are against it" in both.out
+    told = json.loads(simkit("evaluate", "quickstart", *words, "--json").out)
+    assert told["beside"] == {"wait_time_s.max": "s"}
+    assert all(one["beside"]["wait_time_s.max"] > 0 for one in told["candidates"])
+    first = json.loads(simkit("evaluate", "quickstart", *words[:-4], "--json").out)
+    assert first["metric"] == "slowdown"
+
+
 def test_another_learner_gets_no_arguments_of_the_scenarios_own(simkit, tmp_path):
     learn = "{learner: deepjs, iterations: 7, arguments: {jobs: 10, repeats: 3}, held_out_every: 4}"
     (tmp_path / "s.yaml").write_text(
@@ -193,7 +215,7 @@ def test_a_log_that_cannot_be_divided_is_told(simkit, tmp_path):
 
 
 def test_burst_classes_of_a_log_need_the_run_time_of_a_class(simkit):
-    words = [word for key, value in {**PPO, "job_sets": 1, "actions": "classes"}.items()
+    words = [word for key, value in {**PPO, "job_sets": 4, "jobs": 60, "actions": "classes"}.items()
              for word in ("--set", f"learn.arguments.{key}={value}")]  # fmt: skip
     train = ("train", "quickstart", "--learner", "ppo", "--iterations", 1, "-o", "t", *words)
     done = simkit(*train)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from simkit import plugins
 from simkit.errors import PolicyError, RunError
 from simkit.learners.common.bundle import Bundle, Description
 from simkit.learners.common.inference import WeightedScorer
 from simkit.learners.common.shapes import Width
-from simkit.learners.scorers.job_scorer import FEATURES, Backfill, End, JobScorer
+from simkit.learners.scorers.job_scorer import FEATURES, JobRules, JobScorer
 from simkit.learners.scorers.pair_scorer import FeatureSet, PairScorer, feature_names
 from simkit.learners.scorers.policies import DrawnPairs, EasyByScorer, ScorerFitness, ScorerOrder
 from simkit.policy import Action, State, SystemInfo
@@ -27,7 +27,7 @@ from simkit.policy.fitness import FitnessPolicy
 from simkit.policy.task import Task
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import DESCRIPTION, agent_label
-from simkit.sections import Count, Section
+from simkit.sections import Section
 
 __all__ = ["JobAgent", "JobDescription", "PairAgent", "PairDescription", "ScorerAgent",
            "describe_jobs", "describe_pairs", "foreign_rules", "unknown_to_jobs"]  # fmt: skip
@@ -74,22 +74,10 @@ class PairObservation(Section):
     scale: tuple[_Scale, ...]
 
 
-class JobActions(Section):
+class JobActions(JobRules):
     """What may be chosen: a waiting job."""
 
     type: Literal["jobs"]
-    visible: Count
-    """At most this many waiting jobs, the first submitted, can be picked."""
-    backfill: Backfill
-    """What may start while the first job does not fit."""
-    end: End
-    """With EASY, when the agent may let time go on although a job could start."""
-
-    @model_validator(mode="after")
-    def _time_goes_on_with_easy(self) -> Self:
-        if self.backfill != "easy" and self.end != "never":
-            raise ValueError(f"end is {self.end}, but backfill {self.backfill} supports only never")
-        return self
 
 
 class PairActions(Section):
@@ -116,9 +104,7 @@ class PairDescription(Description):
     """Resources of the cluster it was trained on, in order."""
 
 
-def describe_jobs(
-    scorer: JobScorer, *, visible: int, backfill: Backfill, end: End
-) -> dict[str, Any]:
+def describe_jobs(scorer: JobScorer, rules: JobRules) -> dict[str, Any]:
     """Return how a scorer of jobs acts, as `JobDescription.read` reads it."""
     return {
         "architecture": {
@@ -126,7 +112,7 @@ def describe_jobs(
             "activation": "relu",
         },
         "observation": {"name": "pool-jobs", "features": list(FEATURES)},
-        "actions": {"type": "jobs", "visible": visible, "backfill": backfill, "end": end},
+        "actions": {"type": "jobs", **rules.keywords},
     }  # fmt: skip
 
 
@@ -217,16 +203,16 @@ class JobAgent(ScorerAgent):
     scorer: JobScorer
 
     def __init__(
-        self, scorer: JobScorer, *, visible: int = 128, backfill: Backfill = "easy",
-        end: End = "never", name: str = "scorer",
-    ) -> None:  # fmt: skip
-        """Build it; for the arguments see `JobActions`, `name` is for messages."""
-        self._order = order = ScorerOrder(scorer, visible)
-        if backfill == "easy":
-            policy: Any = EasyByScorer(order, end)
+        self, scorer: JobScorer, rules: JobRules | None = None, name: str = "scorer"
+    ) -> None:
+        """Build it; `rules` are by default those of `JobRules`, `name` is for messages."""
+        rules = rules or JobRules()
+        self._order = order = ScorerOrder(scorer, rules.visible)
+        if rules.backfill == "easy":
+            policy: Any = EasyByScorer(order, rules.end)
         else:
             rule: Any = plugins.find("simkit.policies", "rlscheduler", kind="backfill")
-            policy = rule(backfilling=backfill == "rlscheduler").compose(order)
+            policy = rule(backfilling=rules.backfill == "rlscheduler").compose(order)
         super().__init__(scorer, policy, name)
 
     @classmethod
@@ -235,8 +221,7 @@ class JobAgent(ScorerAgent):
         seen, shape = described.observation.features, described.architecture
         fits = seen == FEATURES and shape.features == len(FEATURES)
         scorer = _read(bundle, JobScorer.zero(shape.units), FEATURES, fits=fits)
-        rules = described.actions.model_dump(exclude={"type"})
-        return cls(scorer, **rules, name=agent_label(bundle.folder))
+        return cls(scorer, described.actions, agent_label(bundle.folder))
 
     def differences(self, scenario: Scenario) -> list[str]:
         problems = unknown_to_jobs(scenario)

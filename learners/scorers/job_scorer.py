@@ -6,17 +6,19 @@ them; so the simulation for learning and the agent have the same formulas.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 import numpy as np
+from pydantic import model_validator
 
 from simkit.arrays import Floats
 from simkit.learners.common.inference import WeightedScorer
+from simkit.sections import BrokenRulesError, Count, Section
 from simkit.units import ENDLESS_S
 
-__all__ = ["FEATURES", "Backfill", "End", "JobScorer", "job_features", "job_score"]
+__all__ = ["FEATURES", "Backfill", "End", "JobRules", "JobScorer", "job_features", "job_score"]
 
 FEATURES: Final = (
     "log_requested", "log_predicted", "log_processors", "log_wait", "share", "wait_days",
@@ -26,11 +28,38 @@ FEATURES: Final = (
 """F names, as `job_features` returns them."""
 
 Backfill = Literal["easy", "rlscheduler", "rlscheduler-none"]
-"""What may start while the picked job does not fit: what EASY allows; what RLScheduler's
-backfilling allows; or, as in RLScheduler without backfilling, nothing."""
 End = Literal["never", "behind-head", "always"]
-"""With EASY, when a scorer may let time go on although a job could start, while anything runs:
-never, once there is a head, or also before."""
+
+
+class JobRules(Section):
+    """The rules by which a scorer of jobs decides: in its training, and in its bundle."""
+
+    visible: Count = 128
+    """Number of waiting jobs, the earliest submitted ones, from which the scorer picks."""
+    backfill: Backfill = "easy"
+    """What may start while a picked job does not fit: what EASY allows; what RLScheduler's
+    backfilling allows; or, as in RLScheduler without backfilling, nothing."""
+    end: End = "never"
+    """With EASY, when the scorer may let time go on although a job could start, while anything
+    runs: never, once there is a head, or also before. It can then hold jobs back, and large ones
+    may wait for very long."""
+
+    @model_validator(mode="after")
+    def _hold_together(self) -> Self:
+        if broken := list(self.broken()):
+            raise BrokenRulesError(broken)
+        return self
+
+    def broken(self) -> Iterator[tuple[tuple[str], str]]:
+        """Yield the path of each key that does not go with the others, and what is wrong."""
+        if self.backfill != "easy" and self.end != "never":
+            text = f"is {self.end}, which is for easy, but backfill is {self.backfill}"
+            yield ("end",), f"{text}; leave it out"
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The rules as keyword arguments, such as those of `simulate`."""
+        return {name: getattr(self, name) for name in JobRules.model_fields}
 
 
 def job_features(

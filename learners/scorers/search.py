@@ -21,13 +21,13 @@ worth depends on only a few of thousands of decisions.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Final, Generic, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Generic, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from simkit.arrays import Floats
 from simkit.learners.common.arguments import NotNegative, Positive
@@ -36,12 +36,12 @@ from simkit.learners.common.evolution import SearchArguments
 from simkit.learners.common.inference import WeightedScorer
 from simkit.learners.scorers.agent import describe_jobs, describe_pairs
 from simkit.learners.scorers.job_model import PoolJobs, Rule, simulate
-from simkit.learners.scorers.job_scorer import Backfill, End, JobScorer
+from simkit.learners.scorers.job_scorer import JobRules, JobScorer
 from simkit.learners.scorers.pair_model import CLOCK, Chunk, Objective, play
 from simkit.learners.scorers.pair_scorer import RULES, PairScorer, RuleName
 from simkit.learners.scorers.sources import ChunkSource, FurtherLog, WindowSource, logs_of
 from simkit.scenario import Scenario
-from simkit.sections import BrokenRulesError, Count, Many
+from simkit.sections import Count, Many
 
 __all__ = ["JobProblem", "PairProblem", "mean_cost", "ratios"]
 
@@ -142,7 +142,7 @@ STARTS: Final[Mapping[str, Mapping[str, float]]] = {
 """Rule → weights that approximate it; those of f2 are for some 200 processors."""
 
 
-class JobArguments(ScorerArguments):
+class JobArguments(JobRules, ScorerArguments):
     """The keys of `learn.arguments` with `scorer: jobs`."""
 
     scorer: Literal["jobs"] = "jobs"
@@ -161,34 +161,19 @@ class JobArguments(ScorerArguments):
     ratio to that of SAF-p, or its mean, which the worst windows dominate."""
     start: Literal["fcfs", "saf-p", "wfp3-p-n2", "f2"] = "saf-p"
     """The rule at which the search starts."""
-    visible: Count = 128
-    """Number of waiting jobs, the earliest submitted ones, from which the scorer picks."""
-    backfill: Backfill = "easy"
-    """What may start while a picked job does not fit: what EASY allows; what RLScheduler's
-    backfilling allows; or, as in RLScheduler without backfilling, nothing."""
-    end: End = "never"
-    """With EASY, when the scorer may let time go on although a job could start. It can then hold
-    jobs back, and large ones may wait for very long."""
     held_out_sets: Count = 50
     """Largest number of held-out windows, spread evenly; those below least_slowdown are skipped."""
     logs: Many[FurtherLog] = ()
     """Further logs, to train one agent for several machines."""
 
-    @model_validator(mode="after")
-    def _numbers_fit(self) -> Self:
-        broken: list[tuple[tuple[str], str]] = []
+    def broken(self) -> Iterator[tuple[tuple[str], str]]:
+        yield from super().broken()
         if self.fewest_jobs > self.most_jobs:
             key, other = "fewest_jobs", "most_jobs"
             if key not in self.model_fields_set:  # the default is not to blame
                 key, other = other, key
             text = f"is {getattr(self, key)}, but {other} is {getattr(self, other)}"
-            broken.append(((key,), f"{text}; give fewest_jobs ≤ most_jobs"))
-        if self.backfill != "easy" and self.end != "never":
-            text = f"is {self.end}, which is for easy, but backfill is {self.backfill}"
-            broken.append((("end",), f"{text}; leave it out"))
-        if broken:
-            raise BrokenRulesError(broken)
-        return self
+            yield (key,), f"{text}; give fewest_jobs ≤ most_jobs"
 
 
 class JobProblem(ScorerProblem[JobScorer, PoolJobs]):
@@ -241,8 +226,7 @@ class JobProblem(ScorerProblem[JobScorer, PoolJobs]):
         return self.source.draw(generators["windows"], self.chosen.job_sets)
 
     def costs(self, scorer: JobScorer, slices: Sequence[PoolJobs], *, judged: bool) -> Floats:
-        chosen = self.chosen
-        rules: Any = {"visible": chosen.visible, "backfill": chosen.backfill, "end": chosen.end}
+        rules = self.chosen.keywords
         return np.array([w.bounded_slowdown(simulate(w, scorer, **rules)) for w in slices])
 
     def costs_of_rule(self, slices: Sequence[PoolJobs], *, judged: bool) -> Floats:
@@ -268,9 +252,8 @@ class JobProblem(ScorerProblem[JobScorer, PoolJobs]):
         return len(one)
 
     def agent(self, weights: Floats) -> Agent:
-        chosen, scorer = self.chosen, self.scorer(weights)
-        rules: Any = {"visible": chosen.visible, "backfill": chosen.backfill, "end": chosen.end}
-        return scorer.stored, describe_jobs(scorer, **rules)
+        scorer = self.scorer(weights)
+        return scorer.stored, describe_jobs(scorer, self.chosen)
 
 
 def _geometric(numbers: Floats) -> float:

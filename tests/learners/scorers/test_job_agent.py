@@ -17,7 +17,7 @@ from simkit.learners.agent import load_agent
 from simkit.learners.common.bundle import hash_bundle, write_bundle
 from simkit.learners.scorers.agent import JobAgent, describe_jobs
 from simkit.learners.scorers.job_model import PoolJobs, simulate
-from simkit.learners.scorers.job_scorer import FEATURES, End, JobScorer
+from simkit.learners.scorers.job_scorer import FEATURES, End, JobRules, JobScorer
 
 ENDS: tuple[End, ...] = ("never", "behind-head", "always")
 
@@ -52,7 +52,7 @@ RULES: list[dict[str, Any]] = [
 )  # fmt: skip
 def test_small_workloads(rows, seed, units, visible, rules):
     workload, scorer = small_workload(rows), drawn(seed, units)
-    expected = engine_starts(JobAgent(scorer, visible=visible, **rules), workload, 8)
+    expected = engine_starts(JobAgent(scorer, JobRules(visible=visible, **rules)), workload, 8)
     found = simulate(PoolJobs.of(workload, 8), scorer, visible=visible, **rules)
     assert found.tolist() == expected
 
@@ -63,7 +63,7 @@ def test_small_workloads(rows, seed, units, visible, rules):
 def bundle(folder: Path, scorer: JobScorer | None = None, **changes: Any) -> Path:
     """Write an agent; changes are laid over the parts of its description."""
     scorer = scorer or drawn(0, 2)
-    how = describe_jobs(scorer, visible=128, backfill="easy", end="never")
+    how = describe_jobs(scorer, JobRules())
     for part, entries in changes.items():
         how[part] = {**how[part], **entries}
     write_bundle(folder, {n: a.astype(np.float32) for n, a in scorer.weights.items()}, how)

@@ -27,6 +27,7 @@ from simkit.errors import PolicyError, ScenarioError
 from simkit.gym.episodes import Episodes, Nowhere
 from simkit.learners.games.ready_pool import ReadySource
 from simkit.learners.lockstep.job_sets import NEVER
+from simkit.learners.lockstep.ready_pool import streams
 from simkit.learners.lockstep.ready_pool.accounts import ACCOUNTS, COSTS, Accounts
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.streams import JobStreams, StreamSource, streams_of
@@ -360,3 +361,12 @@ def test_scenarios_that_lock_step_does_not_know_are_refused(changed, place):
     stated = scenario(WIND).model_dump(mode="json", exclude_unset=True) | changed
     with pytest.raises(ScenarioError, match=place):
         streams_of(Scenario.model_validate(stated), [1], 20)
+
+
+def test_jobs_that_take_no_time_are_refused():
+    """They would be padding."""
+    experiment = Episodes(scenario()).prepare(1)
+    load = replace(experiment.trace.workload, run_time_s=np.zeros(25))
+    changed = replace(experiment, trace=replace(experiment.trace, workload=load))
+    found = list(streams._problems(changed, 3600.0))
+    assert [text for text in found if "take no time" in text]

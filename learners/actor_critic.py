@@ -6,9 +6,7 @@ actor decides from there on. How the actor learns:
 - `soft`: it takes what the critics value most, with some entropy (P. Christodoulou, "Soft
   actor-critic for discrete action settings", 2019).
 - `regression`: it imitates the actions in the memory that are better than its own mean action (Z.
-  Wang et al., "Critic regularized regression", 2020; with the exponential filter A. Nair, A. Gupta,
-  M. Dalal and S. Levine, "AWAC: accelerating online reinforcement learning with offline datasets",
-  2020).
+  Wang et al., "Critic regularized regression", 2020).
 
 It plays from the first iteration on, unless others' decisions come first. With a `dataset`, the
 actor first imitates what was recorded (`clone`), then actor and critics learn from the data alone,
@@ -31,9 +29,8 @@ from pydantic import Field, model_validator
 
 from simkit.learners.common.actor_critic.off_policy import ActorAndCritics, Transitions
 from simkit.learners.common.actor_critic.policy_losses import (
-    Filter,
     imitation_loss,
-    regression_weights,
+    is_better,
     soft_policy_loss,
     temperature_loss,
 )
@@ -96,11 +93,6 @@ class ActorCriticArguments(EndlessArguments):
     """The same at the end; it falls linearly."""
     entropy_falls: Share = 1.0
     """Share of the online iterations after which it has fallen."""
-    filter: Filter = "binary"
-    """Regression imitates past actions that are better than the policy's mean, all with equal
-    weight; or all past actions, with a weight that grows with their advantage."""
-    temperature: Positive = 0.1
-    """Temperature of the exponential filter."""
     # learning
     replay: Count = 40_000
     """Number of decisions in the replay memory."""
@@ -333,10 +325,7 @@ class ActorCriticTraining(GamesTraining):
         else:
             weights = torch.ones_like(batch.rewards)
             if phase not in ("clone", "warm-up"):
-                weights = regression_weights(
-                    network.critics(batch.seen), log_probs, batch.actions, chosen.filter,
-                    chosen.temperature,
-                )  # fmt: skip
+                weights = is_better(network.critics(batch.seen), log_probs, batch.actions)
             loss = imitation_loss(log_probs, batch.actions, weights)
             learned["imitated"] = float((weights > 0).float().mean())
         take_step(self.optimiser, error + loss, LARGEST_GRADIENT)

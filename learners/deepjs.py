@@ -28,6 +28,7 @@ from simkit.learners.common.arguments import Positive, prepared
 from simkit.learners.common.compiled import kernel
 from simkit.learners.common.distributions import clipped_gain, ragged_log_softmax, reinforce_gain
 from simkit.learners.common.networks import Perceptron, seeded
+from simkit.learners.common.returns import credit
 from simkit.learners.common.shapes import PerceptronShape, Width
 from simkit.learners.common.torch_training import TorchTraining, weights_of
 from simkit.learners.scorers.agent import describe_pairs
@@ -285,10 +286,9 @@ def _refuse_endless(costs: Sequence[float], chunk: str) -> None:
 def advantages(rollouts: Sequence[Trajectory], *, by_tick: bool = False) -> list[Floats]:
     """Return (D,) advantages of the decisions in each rollout of a chunk.
 
-    Every tick ends with a node at which nothing is placed, and which costs 1. The return of a
-    decision is minus the ticks that are left from its own on. It is compared with the
-    mean return over rollouts at its node, that is, at the same number of decisions and ticks so
-    far, where rollouts that have ended count as 0, as in the paper; or, by tick, at the same tick.
+    Every tick ends with a node at which nothing is placed, and which costs 1. What a decision
+    earned is compared with the mean over rollouts at its node, that is, at the same number of
+    decisions and ticks so far, as in the paper, or at the same tick; see `credit`.
     As in the paper's program, the differences at all nodes, including the ends of ticks, are then
     normalised to mean 0 and standard deviation 1.
 
@@ -304,19 +304,17 @@ def advantages(rollouts: Sequence[Trajectory], *, by_tick: bool = False) -> list
         np.searchsorted(tick, np.arange(span), side="right") + np.arange(span)
         for tick, span in zip(ticks, spans, strict=True)
     ]
-    returns = np.zeros((len(rollouts), max(len(t) + s for t, s in zip(ticks, spans, strict=True))))
-    at_tick = np.zeros((len(rollouts), max(spans)))
-    for row, span in enumerate(spans):
-        left = np.arange(float(span), 0.0, -1.0)
-        at_tick[row, :span] = -left
-        returns[row, nodes[row]] = -left[ticks[row]]
-        returns[row, ends[row]] = -left
-    mean = (at_tick if by_tick else returns).mean(axis=0)
-    at_decisions, at_ends = [], []
-    for row, span in enumerate(spans):
-        node, end = (ticks[row], np.arange(span)) if by_tick else (nodes[row], ends[row])
-        at_decisions.append(returns[row, nodes[row]] - mean[node])
-        at_ends.append(returns[row, ends[row]] - mean[end])
+    longest = max(len(node) + len(end) for node, end in zip(nodes, ends, strict=True))
+    rewards, steps = (
+        np.zeros((longest, len(rollouts))),
+        np.zeros((longest, len(rollouts)), np.int64),
+    )
+    for column, (node, end, tick) in enumerate(zip(nodes, ends, ticks, strict=True)):
+        rewards[end, column] = -1.0
+        steps[end, column], steps[node, column] = np.arange(len(end)), tick
+    gain = credit(rewards, steps, len(rollouts), by_step=by_tick).gain
+    at_decisions = [gain[node, column] for column, node in enumerate(nodes)]
+    at_ends = [gain[end, column] for column, end in enumerate(ends)]
     everything = np.concatenate((*at_decisions, *at_ends))
     centre, deviation = everything.mean(), everything.std()
     return [(one - centre) / (deviation if deviation > 0 else 1.0) for one in at_decisions]

@@ -38,7 +38,7 @@ from simkit.learners.common.actor_critic.action_values import (
     follow,
     target_of,
 )
-from simkit.learners.common.arguments import Extent, NotNegative, Positive, Share, prepared
+from simkit.learners.common.arguments import Extent, Positive, Share, prepared
 from simkit.learners.common.experience import (
     ComparingRecorder,
     Move,
@@ -108,9 +108,7 @@ class DQNArguments(GamesArguments):
     patience: Annotated[int, Field(ge=0)] = PATIENCE
     """With `starts: now`, the most steps in a row in which nothing runs although a job fits."""
     mask: ClassMask = "possible"
-    """Classes without a job that fits are masked, or (`none`) choosing one costs `penalty`."""
-    penalty: NotNegative = 210.0
-    """Cost of choosing a class without a job that fits; a step passes as well."""
+    """Classes without a job that fits are masked, or (`none`) choosing one costs 210 and a step."""
     reading: Reading = "delay"
     """Meaning of c in the reward -(a + c / a): see `simkit.learners.lockstep.class_slots`."""
     shaping: bool = True
@@ -191,7 +189,7 @@ def begin(
     def source_of(chosen: DQNArguments) -> Source[Any]:
         classes = ClassRules(
             horizon=chosen.horizon, mask=chosen.mask, reading=chosen.reading,
-            penalty=chosen.penalty, shaped=chosen.shaping, paper=chosen.network == "perceptron",
+            shaped=chosen.shaping, paper=chosen.network == "perceptron",
         )  # fmt: skip
         return games_of(scenario, chosen, "dqn", chosen.job_sets, classes)
 

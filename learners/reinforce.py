@@ -97,8 +97,6 @@ class ReinforceArguments(GamesArguments):
     """Natural gradient: upper bound on the mean KL divergence of a step, in nats."""
     damping: NotNegative = 0.001
     """Natural gradient: added to the diagonal of the Fisher matrix."""
-    products: Count = 10
-    """Natural gradient: maximum number of products with the Fisher matrix."""
     fisher_share: Share = 0.2
     """Natural gradient: share of the decisions used for the Fisher matrix."""
     measured: Literal["all", "sample"] = "all"
@@ -258,7 +256,7 @@ class ReinforceTraining(GamesTraining):
             self._log_probs, self.weights,
             -as_vector([weights.grad for weights in self.weights if weights.grad is not None]),
             sample, batch if chosen.measured == "all" else sample,
-            Trust(kl=chosen.kl, products=chosen.products),
+            Trust(kl=chosen.kl),
             damping=chosen.damping, entropy_weight=chosen.entropy,
         )  # fmt: skip
         return {

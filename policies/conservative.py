@@ -39,7 +39,7 @@ from simkit.policy.lane import ChangingOrder, Entry, Lane, Order, Passing
 from simkit.policy.ordered import OrderedPolicy, resumptions
 from simkit.policy.profile import Hold, PoolProfile, Profile
 from simkit.policy.room import PlacementRule
-from simkit.policy.task import Allocation, Placement, Task, at_most, instances_on
+from simkit.policy.task import Allocation, Task, at_most, instances_on
 from simkit.units import TIME_GRID
 
 
@@ -321,7 +321,7 @@ class ConservativePolicy(OrderedPolicy):
             task, on = hold.task, hold.on
             if not task.waiting:
                 continue  # killed in the meantime
-            if not _is_free(state, task, on):
+            if not state.room.copy().claim(on, task.request):
                 yield WakeAt(state.now + TIME_GRID)  # it will be late: everything is planned again
                 continue
             lane = next(lane for lane in self._lanes if lane.in_order([task]))
@@ -347,13 +347,3 @@ class ConservativePolicy(OrderedPolicy):
         if task not in self.plan.held:
             return super().why(state, task)
         return f"it is planned to start at {self.plan.start_of(task):g} s"
-
-
-def _is_free(state: State, task: Task, on: Placement) -> bool:
-    """Return whether a placement fits into what is free at this instant."""
-    free = state.free
-    return all(
-        amount * count <= max(free[machine, r], 0.0)
-        for machine, count in on
-        for r, amount in enumerate(task.request)
-    )

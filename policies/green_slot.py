@@ -25,7 +25,7 @@ possible.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil, inf
 from typing import NamedTuple, get_args
@@ -160,7 +160,11 @@ class GreenSlotPolicy(OrderedPolicy):
         if not state.queue:
             return
         profile, slots = state.profile(), SlotCosts(state, power, self.signal)
-        claims = {lane: _claims(state, lane, slots) for lane in self._lanes if state.suspended}
+        claims = {
+            lane: _claims(state, slots, lane.rule, lane.partitions)
+            for lane in self._lanes
+            if state.suspended
+        }
         for _ in self._rounds(state):
             yield from self._plan(state, profile, slots, claims)
         yield from self._wake_at(state, next_start(state, self._planned_s.values()))
@@ -215,14 +219,17 @@ class GreenSlotPolicy(OrderedPolicy):
         return super().why(state, task)
 
 
-def _claims(state: State, lane: Lane, slots: SlotCosts) -> Claims:
-    """Return the claims of what is suspended of a lane's partitions, which take green power too."""
+def _claims(
+    state: State, slots: SlotCosts, rule: PlacementRule | None,
+    partitions: Container[int] | None = None, but: Container[Allocation] = (),
+) -> Claims:  # fmt: skip
+    """Return the claims of what is suspended, as `Claims` has them; they take green power too."""
 
     def take(allocation: Allocation, start: float) -> None:
         watts = slots.watts_of(allocation.task, allocation.count)
         slots.take_power(watts, start, start + allocation.left_s)
 
-    return Claims(state, lane.rule, lane.partitions, held=take)
+    return Claims(state, rule, partitions, but=but, held=take)
 
 
 def _take(task: Task, start: float, on: Placement, profile: Profile, slots: SlotCosts) -> None:
@@ -264,48 +271,29 @@ class Part(NamedTuple):
     on: Placement
 
 
-class GreenPartsPolicy(OrderedPolicy):
+class GreenPartsPolicy(GreenSlotPolicy):
     """Runs each task in the best slots before its deadline; see the module's text.
 
     Args:
         order: least slack first; says whether tasks that can no longer be in time come last.
-        max_delay_s: how long tasks may wait, in s, that have neither a deadline nor a quality of
-            service below 1; they should end so much after they would if they started at once.
+        max_delay: see `GreenSlot`, as for the next two; tasks that may wait so long should end so
+            much after they would if they started at once.
         placement: which machine first; None: the first that fits.
-        signal: what brown power costs; see `SlotCosts`.
+        signal: what brown power costs.
     """
 
-    def __init__(
-        self,
-        order: LeastSlack,
-        max_delay_s: float,
-        placement: PlacementRule | None = None,
-        signal: Wanted = "generation",
-    ) -> None:
-        super().__init__(order, None, placement)
-        self.max_delay_s = max_delay_s
-        self.signal = signal
-        self._hopeless_last = order.hopeless_last
-
-    @property
-    def signals(self) -> Signals | None:
-        return declared_signals(self.order, reads={"generation", self.signal})
-
-    def check_site(self, site: Site | None) -> list[str]:
-        """Say what the site lacks; see `simkit.power.site.SiteChecker`."""
-        return slot_problems(site, self.signal)
+    order: LeastSlack
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         super().reset(info, rng)
         self._paused: dict[Allocation, float] = {}  # by this policy: the run time that is left
-        self._planned_s: dict[Task, float] = {}
 
     def schedule(self, state: State) -> Iterator[Action]:
         """See `Policy.schedule`.
 
         Raises PolicyError if the scenario has no power section or no forecast.
         """
-        power = site_power(state, "backfill green-slot")
+        power = site_power(state, _RULE)
         for lane in self._lanes:
             lane.update(state)
         self._paused = {a: left for a, left in self._paused.items() if a in state.suspended}
@@ -322,7 +310,11 @@ class GreenPartsPolicy(OrderedPolicy):
             request, until = allocation.task.request, allocation.expected_end_s
             profile.give(allocation.on, request, state.now, until)
         plan = Plan(state.now, profile, slots, self.placement)
-        claims = self._pauses_of_others(state, slots)
+        # What this policy has paused itself is planned with all other work.
+        paused_by_others = len(state.suspended) > len(self._paused)
+        claims = (
+            _claims(state, slots, self.placement, but=self._paused) if paused_by_others else None
+        )
         for first in self._rounds(state):
             waiting = state.arrived[first:] if first else state.queue
             todo = [*([] if first else begun), *(self._waiting(t) for t in waiting if t.waiting)]
@@ -351,23 +343,9 @@ class GreenPartsPolicy(OrderedPolicy):
     def _rank(self, state: State, work: Work) -> tuple[float, bool, float, int, int]:
         """Return a key: partitions' priority, then least slack, then submission."""
         slack = work.due_s - min(work.left_s, ENDLESS_S) - state.now
-        late = self._hopeless_last and slack < 0
+        late = self.order.hopeless_last and slack < 0
         rank = work.begun.rank if work.begun is not None else -1
         return -work.task.priority, late, slack, work.task.index, rank
-
-    def _pauses_of_others(self, state: State, slots: SlotCosts) -> Claims | None:
-        """Return the claims of what the power supply or maintenance has suspended; None: nothing.
-
-        They take green power, too. What this policy has paused is planned with all other work.
-        """
-
-        def take(allocation: Allocation, start: float) -> None:
-            watts = slots.watts_of(allocation.task, allocation.count)
-            slots.take_power(watts, start, start + allocation.left_s)
-
-        if len(state.suspended) == len(self._paused):
-            return None
-        return Claims(state, self.placement, but=self._paused, held=take)
 
     def _act(
         self, state: State, plan: Plan, todo: Iterable[Work], claims: Claims | None
@@ -401,12 +379,6 @@ class GreenPartsPolicy(OrderedPolicy):
             else:
                 del self._paused[work.begun]
                 yield Resume(work.begun, on)
-
-    def why(self, state: State, task: Task) -> str:
-        """Say what a waiting task waits for."""
-        if (start := self._planned_s.get(task)) is not None:
-            return planned_for(self.signal, start)
-        return super().why(state, task)
 
 
 class Plan:

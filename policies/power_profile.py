@@ -9,6 +9,7 @@ them. Of the present one, only the rest counts.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
+from itertools import pairwise
 from math import ceil, floor, inf
 from typing import Literal
 
@@ -63,20 +64,14 @@ class PowerProfile:
         self._power = power
         self._watts: dict[Task, float] = {}
         now, soon = state.now, state.now + TIME_GRID
-        self._below = PoolProfile(now, [_on_grid(cap_w - power.machines_w)])
+        changes = []
         for end, _, allocation in state.expected_ends:
-            if end == inf:
-                break
             back = self.watts_of(allocation.task, allocation.count)
-            self._add(max(end, soon), ceil(back / _GRID_W) * _GRID_W)
-        before = cap_w
-        for k, cap in enumerate([] if later_w is None else later_w.tolist()):
-            if k:  # the first step is now
-                self._add(now + k * power.step_s, cap - before)
-                before = cap
-
-    def _add(self, start: float, watts: float) -> None:
-        self._below.give(_ALL, (_on_grid(watts),), start, inf)
+            changes.append((max(end, soon), (_on_grid(ceil(back / _GRID_W) * _GRID_W),)))
+        caps = [cap_w] if later_w is None else [cap_w, *later_w.tolist()[1:]]  # the first is now
+        for k, (before, cap) in enumerate(pairwise(caps), 1):
+            changes.append((now + k * power.step_s, (_on_grid(cap - before),)))
+        self._below = PoolProfile(now, [_on_grid(cap_w - power.machines_w)], changes)
 
     def watts_of(self, task: Task, count: int | None = None) -> float:
         """Return what `count` instances of a task add to the machines' power, in W; None: all."""

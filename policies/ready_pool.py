@@ -139,11 +139,11 @@ class ReadyPoolPolicy(OrderedPolicy):
 
     def schedule(self, state: State) -> Iterator[Action]:
         plan = self.plan
-        freed = plan.follow(state) > News.NONE
+        freed = plan.follow(state) is not News.NONE
         for lane in self._lanes:
             lane.update(state)
         due = state.now >= self._next_s
-        if freed or ((plan.held or state.suspended) and (due or state.ended)):
+        if freed or ((due or state.ended) and (plan.held or state.suspended)):
             # What is kept free is let go, and kept again where it is now the best.
             for task in tuple(plan.held):
                 plan.let_go(task)
@@ -224,8 +224,7 @@ class ReadyPoolPolicy(OrderedPolicy):
     def _note_next(self, state: State) -> None:
         """Note when the first task without a slot may get one, or a place that is kept begins."""
         later = [time for time in self._retry_s.values() if time > state.now]
-        self._next_s = min(later, default=inf)
-        self._next_s = min(self._next_s, self.plan.next_start(state.now))
+        self._next_s = min([*later, self.plan.next_start(state.now)])
 
     def why(self, state: State, task: Task) -> str:
         """Say what a waiting task waits for."""

@@ -232,21 +232,19 @@ class NSteps:
         after: npt.ArrayLike,
         *,
         over: bool,
-        cut: bool = False,
     ) -> list[dict[str, Any]]:
         """Add a transition; return the n-step transitions that are now complete, oldest first.
 
         Each has ``seen``, ``action``, ``reward``, ``after`` and ``discount``, the factor of the
-        value of ``after``. The end of an episode completes all of them: if the episode is over
-        (terminated), nothing follows and the factor is 0; if it is cut off (truncated), the factor
-        stays.
+        value of ``after``. The end of an episode completes all of them; nothing follows, and the
+        factor is 0.
         """
         for earlier in self._open:
             earlier["reward"] += earlier["discount"] * reward
             earlier["discount"] *= self._discount
         first = {"seen": seen, "action": action, "reward": reward, "discount": self._discount}
         self._open.append(first)
-        count = len(self._open) if over or cut else int(len(self._open) == self._n)
+        count = len(self._open) if over else int(len(self._open) == self._n)
         complete = [self._open.popleft() for _ in range(count)]
         return [
             row | {"after": after, "discount": 0.0 if over else row["discount"]}
@@ -254,30 +252,17 @@ class NSteps:
         ]  # fmt: skip
 
     def cut(self, after: npt.ArrayLike) -> list[dict[str, Any]]:
-        """Return the open transitions as complete ones, because a random action follows.
+        """Return the open transitions as complete ones: a random action follows, or the limit.
 
-        Its rewards do not tell what the agent's own action would have earned (C. J. C. H. Watkins,
-        "Learning from delayed rewards", 1989).
+        What follows does not tell what the agent's own action would have earned (C. J. C. H.
+        Watkins, "Learning from delayed rewards", 1989).
 
         Args:
-            after: observation before the random action.
+            after: observation before the random action or at the limit.
         """
         rows = [row | {"after": after} for row in self._open]
         self._open.clear()
         return rows
-
-    def state(self) -> dict[str, Any]:
-        """Return the whole state, as arrays and plain values."""
-        rows = enumerate(self._open)
-        return {f"{place}.{name}": value for place, row in rows for name, value in row.items()}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state` returned."""
-        rows: dict[int, dict[str, Any]] = {}
-        for key, value in state.items():
-            place, _, name = key.partition(".")
-            rows.setdefault(int(place), {})[name] = value
-        self._open = deque(rows[place] for place in sorted(rows))
 
 
 def _refuse_below_one(name: str, number: int) -> None:

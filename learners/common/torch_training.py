@@ -20,8 +20,7 @@ from simkit.learners.common.training import SeededTraining, Stateful
 from simkit.scenario import Scenario
 
 __all__ = [
-    "GamesTraining", "Kept", "TorchTraining", "load_weights", "one_thread", "restore_state",
-    "state_of", "weights_of",
+    "GamesTraining", "Kept", "TorchTraining", "load_weights", "one_thread", "weights_of",
 ]  # fmt: skip
 
 
@@ -133,10 +132,25 @@ class Kept:
     part: nn.Module | torch.optim.Optimizer
 
     def state(self) -> dict[str, Any]:
-        return state_of(self.part)
+        """Return copies of a network's weights, or of an optimiser's state: ``0.exp_avg``."""
+        if isinstance(self.part, nn.Module):
+            return dict(weights_of(self.part))
+        return {
+            f"{number}.{name}": tensor.cpu().numpy().copy()
+            for number, tensors in self.part.state_dict()["state"].items()
+            for name, tensor in tensors.items()
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        restore_state(self.part, state)
+        """Restore what `state` returned; raises RuntimeError if the weights do not fit."""
+        if isinstance(self.part, nn.Module):
+            return load_weights(self.part, state)
+        tensors: dict[int, dict[str, torch.Tensor]] = {}
+        for key, array in state.items():
+            number, _, name = key.partition(".")
+            tensors.setdefault(int(number), {})[name] = torch.from_numpy(np.asarray(array))
+        groups = self.part.state_dict()["param_groups"]
+        return self.part.load_state_dict({"state": tensors, "param_groups": groups})
 
 
 @contextmanager
@@ -158,37 +172,3 @@ def weights_of(network: nn.Module) -> dict[str, np.ndarray[Any, np.dtype[np.floa
 def load_weights(network: nn.Module, weights: Mapping[str, Any]) -> None:
     """Set a network's weights; raises RuntimeError if names or shapes do not fit."""
     network.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
-
-
-def state_of(part: nn.Module | torch.optim.Optimizer, prefix: str = "") -> dict[str, Any]:
-    """Return copies of a network's weights, or of an optimiser's state, such as ``0.exp_avg``.
-
-    Args:
-        part: the network or optimiser.
-        prefix: added to all names.
-    """
-    if isinstance(part, nn.Module):
-        return {prefix + name: array for name, array in weights_of(part).items()}
-    return {
-        f"{prefix}{number}.{name}": tensor.cpu().numpy().copy()
-        for number, tensors in part.state_dict()["state"].items()
-        for name, tensor in tensors.items()
-    }
-
-
-def restore_state(
-    part: nn.Module | torch.optim.Optimizer, state: Mapping[str, Any], prefix: str = ""
-) -> None:
-    """Restore what `state_of` returned; names without the prefix are ignored.
-
-    Raises RuntimeError if the weights do not fit.
-    """
-    own = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
-    if isinstance(part, nn.Module):
-        load_weights(part, own)
-        return
-    tensors: dict[int, dict[str, torch.Tensor]] = {}
-    for key, array in own.items():
-        number, _, name = key.partition(".")
-        tensors.setdefault(int(number), {})[name] = torch.from_numpy(np.asarray(array))
-    part.load_state_dict({"state": tensors, "param_groups": part.state_dict()["param_groups"]})

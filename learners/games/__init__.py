@@ -1,1 +1,1 @@
-"""What learners play: job sets in lock-step, or any scenario as simulations; agents of a view."""
+"""What learners play: job sets in lock-step, or any scenario as simulations."""

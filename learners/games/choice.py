@@ -151,7 +151,7 @@ SIMULATED: Final = ("observation", "actions", "step", "slots", "reward", "jobs",
 """Arguments of simulations."""
 NUMBERED: Final = ("mask", "horizon", "memory", "backlog_shown", "last_step")
 """Arguments of numbered slots; burst classes have the first two as well."""
-CLASSES: Final = ("reading", "penalty", "shaping", "network")
+CLASSES: Final = ("reading", "shaping", "network")
 """Arguments of burst classes, which a learner may have of its own."""
 LOCKSTEP: Final = ("loads", "objective", "layout", "starts", "patience", *NUMBERED, *CLASSES)
 """Arguments of job sets in lock-step."""

@@ -101,7 +101,6 @@ class ClassRules:
     horizon: int = 201
     mask: ClassMask = "possible"
     reading: Reading = "delay"
-    penalty: float = 210.0
     shaped: bool = True
     paper: bool = False
     """A perceptron reads the paper's observation; else a scorer of classes reads `class_set`."""
@@ -136,9 +135,7 @@ class BurstClasses:
         self, sets: JobSets, replicas: int, objective: Objective, limit: int
     ) -> SlotGames | ClassGames:
         rules = self.rules
-        lockstep = ClassLockstep(
-            self.model, sets, replicas, reading=rules.reading, penalty=rules.penalty, limit=limit
-        )
+        lockstep = ClassLockstep(self.model, sets, replicas, reading=rules.reading, limit=limit)
         return ClassGames(
             lockstep, self.starts, rules.mask, patience=self.patience, paper=rules.paper,
             shaped=rules.shaped,

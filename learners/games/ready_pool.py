@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -19,7 +20,6 @@ from simkit.learners.common.bundle import describe_view, of_ready_pool
 from simkit.learners.common.games import Rule
 from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
 from simkit.learners.lockstep.ready_pool.accounts import COSTS, Cost
-from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
 from simkit.learners.lockstep.ready_pool.games import REWARD, ReadyGames
 from simkit.learners.lockstep.ready_pool.rules import ORDERS
 from simkit.learners.lockstep.ready_pool.streams import JobStreams, StreamSource
@@ -134,10 +134,7 @@ class ReadySource:
             self.pool, slices, replicas, hours=self.hours, most_decisions=self._most, **self.rules
         )
 
-    def endless(self, count: int, rng: np.random.Generator) -> EndlessReadyGames:
+    def endless(self, count: int, rng: np.random.Generator) -> ReadyGames:
         """Return games without an end on streams whose seeds `rng` draws."""
-
-        def fresh(streams: int) -> JobStreams:
-            return self.draw(rng, streams)
-
-        return EndlessReadyGames(self.pool, count, fresh, hours=self.hours, **self.rules)
+        fresh = partial(self.draw, rng)
+        return ReadyGames(self.pool, fresh(count), hours=self.hours, fresh=fresh, **self.rules)

@@ -15,7 +15,7 @@ from simkit.agent.encoder import Numbers
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import ScenarioError
 from simkit.learners.games.ready_pool import ReadySource
-from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
+from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.scenario import Scenario
 
 __all__ = ["GamesOfSizes", "SourceOfSizes"]
@@ -24,7 +24,7 @@ __all__ = ["GamesOfSizes", "SourceOfSizes"]
 class GamesOfSizes:
     """Endless games of several sources, numbered source by source."""
 
-    def __init__(self, parts: Sequence[EndlessReadyGames]) -> None:
+    def __init__(self, parts: Sequence[ReadyGames]) -> None:
         self.parts = tuple(parts)
         ends = np.cumsum([len(part.active) for part in parts])
         self._cuts = ends[:-1]

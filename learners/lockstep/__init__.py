@@ -1,10 +1,8 @@
 """The lock-step environment: thousands of replicas of a slotted model, advanced together.
 
-Think of an arcade with a game in every cabinet: all games wait for their player, all take one
-action, and a cabinet whose game is over is switched off. A decision of all replicas is a few dozen
-array operations, so that a replica's share is below a microsecond. Each replica plays the slotted
-model as the simulation does: `simkit.agent.slotted` says what is seen, `Lockstep.step` what an
-action does. Sofia's environment also measures the load.
+A decision of all replicas is a few dozen array operations, so that a replica's share is below a
+microsecond. Each replica plays the slotted model as the simulation does: `simkit.agent.slotted`
+says what is seen, `Lockstep.step` what an action does. Sofia's environment also measures the load.
 
 Arrays of state have the replica as their *last* axis, so that they are dense along it; a view has
 it first.
@@ -12,7 +10,7 @@ it first.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,34 +18,29 @@ import numpy.typing as npt
 from simkit.agent.observe_slots import SlotFacts
 from simkit.agent.slotted import Slotted, SlottedView
 from simkit.arrays import Bools, Floats, Ints
-from simkit.errors import PolicyError, ScenarioError
-from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learners.lockstep.replicas import ReplicaGrid, ReplicaSlots, Small
+from simkit.errors import ScenarioError
+from simkit.learners.lockstep.job_sets import NEVER, JobSets
+from simkit.learners.lockstep.layouts import Slots
+from simkit.learners.lockstep.plan import Plan, Small, small_type
+from simkit.learners.lockstep.replicas import Replicas
+from simkit.traces.models.synthetic import DrawnSets
 
 Objective = Literal["slowdown", "completion"]
 
-NEVER = np.iinfo(np.int64).max
-"""The step of an arrival that never comes."""
 
-
-class Lockstep:
-    """N = S * replicas games of a slotted model; replica n plays job set n // replicas.
+class Lockstep(Replicas[JobSets]):
+    """N games of a slotted model; see `Replicas`.
 
     A game begins at the step in which the set's first job arrives, and is over when all its jobs
-    have arrived and none waits or runs; a set without jobs is over at once. The results are in
-    `start`, `finish`, `decisions` and `steps`, whatever the state of the game.
+    have arrived and none waits or runs; a set without jobs is over at once. In endless play a
+    replica is idle before its first game, and between the end of a game and the next `begin`: only
+    time passes.
     """
 
-    active: Ints
-    """(A,) replicas whose game goes on, ascending."""
-    start: Ints
-    """(N, J) start step of each job, possibly in the future; -1: not placed."""
     finish: Ints
-    """(N, J) step before which it has ended; -1: not placed."""
-    decisions: Ints
-    """(N,) actions taken so far."""
-    steps: Ints
-    """(N,) steps that have passed so far."""
+    """(N, J) step before which each job has ended; -1: not placed."""
+    OF_JOBS: ClassVar = {"start": -1, "finish": -1}
+    STATE: ClassVar = {**Replicas.STATE, "_since": None, "_in_system": 0.0, "_last_finish": 0}
     ends_when_placed: ClassVar[bool] = False
     """Whether a game is over once all jobs are placed, before they have ended."""
 
@@ -58,15 +51,19 @@ class Lockstep:
         replicas: int = 1,
         objective: Objective = "slowdown",
         limit: int | None = None,
+        *,
+        endless: bool = False,
     ) -> None:
         """Begin all games.
 
         Args:
             model: the dimensions.
-            job_sets: S sets that `model` can hold.
+            job_sets: S sets that `model` can hold; in endless play those of its first games, or
+                empty ones.
             replicas: how many games of each set.
             objective: what the rewards add up to; see `step`.
             limit: decisions after which a game is over, done or not; None: no limit.
+            endless: whether games that are over stay; see `begin`.
 
         Raises ScenarioError if a job could never be placed, or an argument is out of its range.
         """
@@ -79,12 +76,9 @@ class Lockstep:
                 f"lock-step: replicas is {replicas}, limit is {limit}; they must be at least 1"
             )
         job_sets.check_fit(model)
-        self.model, self.job_sets, self.replicas, self.limit = model, job_sets, replicas, limit
-        self._jobs_a_set = job_sets.length.shape[1]
-        never = np.full((len(job_sets), 1), NEVER)
-        enter = np.where(job_sets.there, job_sets.enter, NEVER)
-        self._enter: Ints = np.concatenate((enter, never), axis=1)
-        self._objective = objective
+        super().__init__(job_sets, replicas, model.actions, limit, endless=endless)
+        self.model, self._objective = model, objective
+        self._small = small_type(model.capacity, model.horizon)
         self._weight = self._weights(job_sets.length)
         self.reset()
 
@@ -95,32 +89,50 @@ class Lockstep:
 
     def reset(self) -> None:
         """Begin all games again."""
-        games = len(self.job_sets) * self.replicas
-        self.active = np.arange(games)
-        self.start = np.full((games, self._jobs_a_set), -1)
-        self.finish = self.start.copy()
-        self.decisions = np.zeros(games, np.int64)
-        self.steps = np.zeros(games, np.int64)
-        self.cut = np.zeros(games, np.bool_)
-        self._set = self.active // self.replicas
-        self._next = np.zeros(games, np.int64)  # the job that arrives next
-        self._now = self._enter[self._set, 0]
-        self._next_enter = self._now.copy()
-        self._since = np.full(games, self.model.memory)
+        model, games = self.model, len(self.sets) * self.replicas
+        # A task of length n may start up to step latest_start(n), so none holds a step beyond the
+        # one that a task of length 1 may start in.
+        usable = model.latest_start(1) + 1
+        plan = Plan(model.capacity, model.horizon, games, usable)
+        self._begin(self._new_slots(games), plan)
+        self._since = np.full(games, model.memory)
         self._in_system = np.zeros(games)  # what a step costs, all jobs in the system together
-        self._grid = ReplicaGrid(self.model, games)
-        self._slots = self._new_slots(games)
+        self._last_finish = np.zeros(games, np.int64)  # before which everything placed has ended
         self._earliest: Ints | None = None
-        self._close(self._next_enter == NEVER)
-        self._arrive()
+        if self.endless:
+            self._now[self._now == NEVER] = 0
+        self._close()
+        self._arrive(np.arange(len(self.active)))
 
-    def _new_slots(self, games: int) -> ReplicaSlots:
+    def _new_slots(self, games: int) -> Slots:
         """Return empty slots for `games` games."""
-        return ReplicaSlots(self.model, games, self._jobs_a_set)
+        model, jobs = self.model, self.sets.length.shape[1]
+        return Slots(model.slots, model.backlog, model.resources, games, jobs, self._small)
 
-    def waiting(self) -> Ints:
-        """Return (A,) how many jobs wait, shown or not."""
-        return self._slots.waiting
+    def begin(self, replicas: Ints, fresh: DrawnSets) -> None:
+        """Begin a game in (K,) replicas of endless play, on K sets that fit and are not empty."""
+        self._load(replicas, fresh)
+        self._arrive(replicas)
+        if self._earliest is not None:
+            length, size = self._slots.shown(replicas)
+            self._earliest[:, replicas] = self._plan.earliest(length, size, replicas)
+
+    def begin_with_next_step(self, replicas: Ints, fresh: DrawnSets) -> None:
+        """Begin a game in some replicas with the next `step`, in which they must take action M.
+
+        For them that step ends with the first arrival, and is not counted.
+        """
+        self._load(replicas, fresh)
+        for counter in (self._now, self.decisions, self.steps):
+            counter[replicas] -= 1
+
+    def _load(self, replicas: Ints, fresh: DrawnSets) -> None:
+        """Put fresh jobs into some replicas; the first of each arrive now."""
+        self.restart(replicas, fresh, self._plan.units)
+        self._weight[replicas] = self._weights(fresh.length)
+        self._since[replicas] = self.model.memory
+
+    # ---- what is seen ---------------------------------------------------------------------------
 
     def view(self) -> SlottedView:
         """Return what the active replicas see, with A as the leading axis.
@@ -128,7 +140,7 @@ class Lockstep:
         The arrays are the environment's own small integers, good until the next `step`.
         """
         return SlottedView(
-            occupied=self._grid.occupied.transpose(2, 0, 1),
+            occupied=(self._plan.units - self._plan.free).transpose(2, 0, 1),
             length=self._slots.length[: self.model.slots].T,
             size=self._slots.size[:, : self.model.slots].transpose(2, 1, 0),
             backlog=self._slots.backlog,
@@ -138,7 +150,7 @@ class Lockstep:
     def earliest(self) -> Ints:
         """Return (A, M) how many steps ahead the task in each slot can start; -1: not at all."""
         if self._earliest is None:
-            self._earliest = self._grid.earliest(*self._slots.shown())
+            self._earliest = self._plan.earliest(*self._slots.shown())
         return self._earliest.T
 
     def mask(self) -> Bools:
@@ -169,6 +181,8 @@ class Lockstep:
         now: Bools = self.earliest() == 0
         return now
 
+    # ---- what is done ---------------------------------------------------------------------------
+
     def step(self, actions: npt.ArrayLike) -> Floats:
         """Take one action in every active replica; return (A,) rewards, in the order of `active`.
 
@@ -189,13 +203,12 @@ class Lockstep:
         ahead = self._ahead(chosen, length, size)
         placed: Bools = ahead >= 0
         rewards = self._rewards(chosen, ahead)
-        self._grid.hold(ahead, np.where(placed, length, 0).astype(length.dtype), size)
+        self._plan.hold(ahead, length * placed, size)
         self._place(placed.nonzero()[0], chosen, ahead)
-        moved = ~placed
-        self._pass(moved)
+        self._pass(~placed)
         self._earliest = None
         self.decisions[self.active] += 1
-        self._end(moved)
+        self._close()
         return rewards
 
     def _rewards(self, chosen: Ints, ahead: Ints) -> Floats:
@@ -203,29 +216,10 @@ class Lockstep:
         rewards: Floats = np.where(ahead < 0, -self._in_system, 0.0)
         return rewards
 
-    def checked(self, actions: npt.ArrayLike, ignored: Bools | None = None) -> Ints:
-        """Return (A,) actions that `step` takes, without taking them.
-
-        Args:
-            actions: (A,) whole numbers from 0 to M.
-            ignored: (A,) replicas whose number is replaced by M, whatever it is; None: nobody's.
-
-        Raises PolicyError if actions are not of this shape, or out of their range.
-        """
-        chosen = _whole_numbers(actions, len(self.active))
-        some = chosen if ignored is None else chosen[~ignored]
-        if some.size and not 0 <= some.min() <= some.max() <= self.model.slots:
-            raise PolicyError(
-                f"lock-step: actions range from {some.min()} to {some.max()}; they are slots "
-                f"0 to {self.model.slots - 1}, and {self.model.slots} lets a step pass"
-            )
-        numbers: Ints = chosen.astype(np.int64, copy=False)
-        return numbers if ignored is None else np.where(ignored, self.model.slots, numbers)
-
     def _ahead(self, chosen: Ints, length: Small, size: Small) -> Ints:
         """Return (A,) in how many steps the chosen task starts; -1: time goes on."""
         if self._earliest is None:
-            return self._grid.earliest(length, size)
+            return self._plan.earliest(length, size)
         rows = np.arange(len(chosen))
         slot = np.minimum(chosen, self.model.slots - 1)
         return np.where(chosen < self.model.slots, self._earliest[slot, rows], -1)
@@ -234,18 +228,19 @@ class Lockstep:
         """Record when the chosen tasks of some replicas start and finish; refill their slots."""
         job, sets, games = self._slots.job[chosen[rows], rows], self._set[rows], self.active[rows]
         start = self._now[rows] + ahead[rows]
-        finish = start + self.job_sets.length[sets, job]
+        finish = start + self.sets.length[sets, job]
         self.start[games, job] = start
         self.finish[games, job] = finish
-        self._grid.leave_at(rows, finish, self._weight[sets, job])
+        self._plan.note(rows, finish, self._weight[sets, job])
+        self._last_finish[rows] = np.maximum(self._last_finish[rows], finish)
         self._refill(rows, chosen[rows])
 
     def _refill(self, rows: Ints, slots: Ints) -> None:
         """Fill slots that became free with the heads of their backlogs, or empty them."""
         head = self._slots.pop(rows, self.active[rows], slots)
         sets = self._set[rows]
-        length = np.where(head >= 0, self.job_sets.length[sets, head], 0)
-        size = np.where(head >= 0, self.job_sets.size[sets, head].T, 0)
+        length = np.where(head >= 0, self.sets.length[sets, head], 0)
+        size = np.where(head >= 0, self.sets.size[sets, head].T, 0)
         self._slots.put(rows, slots, head, length, size)
 
     def _pass(self, moved: Bools) -> None:
@@ -254,65 +249,39 @@ class Lockstep:
         self._now += moved
         self.steps[self.active[rows]] += 1
         np.minimum(self._since + moved, self.model.memory, out=self._since)
-        self._grid.shift(moved)
-        self._in_system[rows] -= self._grid.leaving(rows, self._now[rows])
-        self._arrive()
+        self._plan.shift(moved, self._plan.units)
+        self._in_system[rows] -= self._plan.due(rows, self._now[rows])
+        self._arrive(rows)
+        self._in_system[self._idle()] = 0.0  # exactly 0, without rounding errors
 
-    def _arrive(self) -> None:
-        """Admit the jobs that arrive now: to the lowest free slot, the backlog, or not at all."""
-        rows = (self._next_enter == self._now).nonzero()[0]
-        while len(rows):
-            sets, job = self._set[rows], self._next[rows]
-            self._since[rows] = 0
-            self._next[rows] += 1
-            self._next_enter[rows] = self._enter[sets, self._next[rows]]
-            length, size = self.job_sets.length[sets, job], self.job_sets.size[sets, job].T
-            admitted = self._slots.admit(rows, self.active[rows], job, length, size)
-            self._in_system[rows[admitted]] += self._weight[sets, job][admitted]
-            rows = rows[self._next_enter[rows] == self._now[rows]]  # whose next job comes as well
+    def _arrived(self, rows: Ints, sets: Ints, job: Ints, admitted: Bools) -> None:
+        self._since[rows] = 0
+        self._in_system[rows[admitted]] += self._weight[sets, job][admitted]
 
-    def _end(self, moved: Bools) -> None:
-        """Switch off the replicas whose game is over."""
-        idle = moved & (self._slots.waiting == 0) & (self._grid.last_finish <= self._now)
-        self._in_system[idle] = 0.0  # exactly 0, without rounding errors
-        self._end_or_cut(idle & (self._next_enter == NEVER))
+    def _idle(self, rows: Ints | slice = slice(None)) -> Bools:
+        """Return (K,) whether nothing waits or runs in some games."""
+        idle: Bools = self._slots.waiting[rows] == 0
+        idle &= self._last_finish[rows] <= self._now[rows]
+        return idle
 
-    def _end_or_cut(self, over: Bools) -> None:
-        """Switch off the replicas whose game is over, (A,), or is cut off at the limit."""
-        if self.limit is not None:
-            cut = ~over & (self.decisions[self.active] >= self.limit)
-            self.cut[self.active[cut]] = True
-            over = over | cut
-        if over.any():
-            self._close(over)
+    def done(self, rows: Ints | slice = slice(None)) -> Bools:
+        """Return (K,) whether all jobs have come and have ended, or were rejected."""
+        done: Bools = self._idle(rows) & (self._next_enter[rows] == NEVER)
+        return done
 
-    def _close(self, over: Bools) -> None:
-        """Switch off (A,) replicas whose game is over."""
-        self._keep(~over)
+    @property
+    def now(self) -> Ints:
+        """(A,) the step that begins, on the clock of the job sets."""
+        now: Ints = self._now
+        return now
 
-    def _keep(self, kept: Bools) -> None:
-        """Keep only the state of some replicas."""
-        for name in ("active", "_set", "_next", "_now", "_next_enter", "_since", "_in_system"):
-            setattr(self, name, getattr(self, name)[kept])
-        self._grid.keep(kept)
-        self._slots.keep(kept)
-
-
-def _whole_numbers(actions: npt.ArrayLike, count: int) -> npt.NDArray[Any]:
-    """Return actions as `count` whole numbers of any width; raises PolicyError for others."""
-    try:
-        chosen = np.asarray(actions)
-    except ValueError as error:
-        raise PolicyError(
-            f"lock-step: actions are {actions!r}, which is no array; give one whole number for "
-            f"each of the {count} active replicas"
-        ) from error
-    if chosen.shape != (count,) or chosen.dtype.kind not in "iu":
-        raise PolicyError(
-            f"lock-step: actions are {chosen.dtype} of shape {chosen.shape}; give one whole "
-            f"number for each of the {count} active replicas"
-        )
-    return chosen
+    @property
+    def rejected(self) -> Ints:
+        """(A,) jobs that came and were not admitted."""
+        steps, decisions = self.steps[self.active], self.decisions[self.active]
+        placed = decisions - steps  # a decision either places a job or lets a step pass
+        rejected: Ints = self._next - self._slots.waiting - placed
+        return rejected
 
 
 def load(view: SlottedView, capacity: npt.ArrayLike) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +11,7 @@ from simkit.agent.actions import Starts
 from simkit.agent.burst_classes import ClassView, class_set, classes_paper
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.lockstep.class_slots import ClassLockstep
-from simkit.learners.lockstep.outcome import outcome
+from simkit.learners.lockstep.slot_games import LockstepGames
 
 __all__ = ["ClassGames", "ClassMask", "potential", "view_of"]
 
@@ -32,12 +31,10 @@ def view_of(games: ClassLockstep) -> ClassView:
     )
 
 
-class ClassGames:
-    """Games of burst classes with an observation, a mask and, if it is wanted, a shaped reward.
+class ClassGames(LockstepGames):
+    """Games of burst classes with an observation, a mask and, if it is wanted, a shaped reward."""
 
-    Attributes:
-        lockstep: the games.
-    """
+    lockstep: ClassLockstep
 
     def __init__(
         self,
@@ -67,24 +64,10 @@ class ClassGames:
         self._potential = potential(lockstep) if shaped else None
 
     @property
-    def active(self) -> Ints:
-        """(A,) games that go on."""
-        return self.lockstep.active
-
-    @property
     def steps(self) -> Ints:
         """(N,) steps that have passed in each, and decisions while none passes."""
         games = self.lockstep
         return games.decisions if self._starts == "ahead" else games.steps
-
-    @property
-    def cut(self) -> Bools:
-        """(N,) whether each episode was cut off before its end."""
-        return self.lockstep.cut
-
-    def waiting(self) -> Ints:
-        """Return (A,) how many jobs wait."""
-        return self.lockstep.waiting()
 
     def observe(self) -> npt.NDArray[Any]:
         """Return (A, K) float32."""
@@ -124,10 +107,6 @@ class ClassGames:
         rewards = rewards + after - self._potential
         self._potential = after[goes_on]
         return rewards
-
-    def outcome(self) -> Mapping[str, float]:
-        """Return how the jobs fared; see `outcome`."""
-        return outcome(self.lockstep)
 
 
 _LONGER, _SHORTER, _OWN, _FILL, _START = 1.3, 0.66, 0.33, 1.15, 0.4

@@ -13,76 +13,18 @@ import numpy as np
 from simkit.agent.slotted import Slotted
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import ScenarioError
-from simkit.learners.lockstep import NEVER, Lockstep
-from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learners.lockstep.replicas import ReplicaSlots, Small
+from simkit.learners.lockstep import Lockstep
+from simkit.learners.lockstep.job_sets import NEVER, JobSets
+from simkit.learners.lockstep.layouts import ClassSlots, Slots
+from simkit.learners.lockstep.plan import Small
 
-__all__ = ["ClassLockstep", "ClassSlots", "Reading"]
+__all__ = ["ClassLockstep", "Reading"]
 
 Reading = Literal["delay", "clock", "decisions"]
 """What c is in the paper's reward -(a + c / a): the steps from a job's arrival to its start; those
 that have passed, which only happens by actions that place nothing; or the decisions so far. Of the
 first, what passes before a job is placed is charged as it passes: else to let time go on would seem
 to be free."""
-
-
-class ClassSlots(ReplicaSlots):
-    """Waiting jobs of A replicas in one slot for each class; the last axis of all arrays.
-
-    Jobs of a class keep the order of their arrival, and none is rejected.
-    """
-
-    behind: Ints
-    """(M + 1, A) jobs that wait behind the one in each slot."""
-
-    def __init__(self, model: Slotted, replicas: int, kind: Ints, games_a_set: int) -> None:
-        """Make empty slots.
-
-        Args:
-            model: the dimensions, with a slot for each class.
-            replicas: A.
-            kind: (S, J) class of each job, from 0; -1 for padding.
-            games_a_set: replica n plays job set n // games_a_set.
-        """
-        super().__init__(model, replicas, 1)
-        self.behind = np.zeros((model.slots + 1, replicas), np.int64)
-        self._kind, self._games_a_set = kind, games_a_set
-        self._following = _following(kind)
-
-    def admit(self, rows: Ints, games: Ints, job: Ints, length: Ints, size: Ints) -> Bools:
-        slot = self._kind[games // self._games_a_set, job]
-        empty = self.job[slot, rows] < 0
-        shown = rows[empty]
-        self.put(shown, slot[empty], job[empty], length[empty], size[:, empty])
-        hidden = ~empty
-        self.behind[slot[hidden], rows[hidden]] += 1
-        self.backlog[rows[hidden]] += 1
-        self.waiting[rows] += 1
-        return np.ones(len(rows), np.bool_)
-
-    def pop(self, rows: Ints, games: Ints, slots: Ints) -> Ints:
-        """Take the next jobs of the classes in (K,) slots, whose job was placed; -1: none."""
-        some = self.behind[slots, rows] > 0
-        job = self.job[slots, rows]
-        self.behind[slots, rows] -= some
-        self.backlog[rows] -= some
-        self.waiting[rows] -= 1
-        return np.where(some, self._following[games // self._games_a_set, job], -1)
-
-    def keep(self, kept: Bools) -> None:
-        super().keep(kept)
-        self.behind = self.behind.take(np.flatnonzero(kept), axis=-1)
-
-
-def _following(kind: Ints) -> Ints:
-    """Return (S, J) the next job of each job's own class; -1: none."""
-    following = np.full(kind.shape, -1)
-    rows = np.arange(len(kind))
-    latest = np.full((len(kind), int(kind.max(initial=0)) + 2), -1)  # the last column: padding
-    for job in range(kind.shape[1] - 1, -1, -1):
-        following[:, job] = latest[rows, kind[:, job]]
-        latest[rows, kind[:, job]] = job
-    return following
 
 
 class ClassLockstep(Lockstep):
@@ -136,8 +78,11 @@ class ClassLockstep(Lockstep):
         self._reading, self._penalty = reading, penalty
         super().__init__(model, job_sets, replicas, limit=limit)
 
-    def _new_slots(self, games: int) -> ReplicaSlots:
-        self.classes = ClassSlots(self.model, games, self._kind, self.replicas)
+    def _new_slots(self, games: int) -> Slots:
+        model = self.model
+        self.classes = ClassSlots(
+            self._kind, self.replicas, model.slots, model.resources, games, self._small
+        )
         return self.classes
 
     def behind(self) -> Ints:
@@ -146,7 +91,7 @@ class ClassLockstep(Lockstep):
 
     def busy(self) -> Bools:
         """Return (A,) whether any job that was placed runs now or later."""
-        busy: Bools = self._grid.last_finish > self._now
+        busy: Bools = self._last_finish > self._now
         return busy
 
     def earliest(self) -> Ints:
@@ -158,7 +103,7 @@ class ClassLockstep(Lockstep):
             return super().earliest()
         length, size = self._slots.shown()
         steps = np.arange(1, self.model.slots + 1, dtype=length.dtype)[:, None]
-        return self._grid.earliest(np.where(length > 0, steps, 0).astype(length.dtype), size).T
+        return self._plan.earliest(np.where(length > 0, steps, 0).astype(length.dtype), size).T
 
     def _ahead(self, chosen: Ints, length: Small, size: Small) -> Ints:
         if self._is_guess:
@@ -186,5 +131,7 @@ class ClassLockstep(Lockstep):
         cost: Floats = (1.0 / np.arange(1, self.model.slots + 1)) @ waiting
         return cost
 
-    def _end(self, moved: Bools) -> None:
-        self._end_or_cut((self._slots.waiting == 0) & (self._next_enter == NEVER))
+    def done(self, rows: Ints | slice = slice(None)) -> Bools:
+        """Return (K,) whether all jobs have come and have been placed."""
+        done: Bools = (self._slots.waiting[rows] == 0) & (self._next_enter[rows] == NEVER)
+        return done

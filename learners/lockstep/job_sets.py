@@ -6,17 +6,21 @@ one row: its jobs in order of arrival, then padding of length 0 if other sets ha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from simkit.agent.slotted import Slotted
-from simkit.arrays import Bools, Floats, Ints
+from simkit.arrays import Bools, Ints
 from simkit.errors import ScenarioError
-from simkit.units import time_on_grid
-from simkit.workload import Workload
+
+__all__ = ["NEVER", "JobSets"]
+
+NEVER: Final = np.iinfo(np.int64).max
+"""The step of an arrival that never comes."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,10 @@ class JobSets:
     """(S, J) steps that the job takes; 0: padding, at the end of a row."""
     size: Ints
     """(S, J, R) units that the job holds."""
+    PADDING: ClassVar[Mapping[str, float]] = {"enter": 0, "length": 0, "size": 0}
+    """Name of each array of jobs, (S, J, …) → its padding."""
+    OTHERS: ClassVar[tuple[str, ...]] = ()
+    """Names of the other arrays, (S, …)."""
 
     def __post_init__(self) -> None:
         """Raise ScenarioError for arrays of different shapes, or rows out of order."""
@@ -58,6 +66,11 @@ class JobSets:
         return len(self.length)
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of all arrays."""
+        return (*self.PADDING, *self.OTHERS)
+
+    @property
     def there(self) -> Bools:
         """(S, J) whether there is a job, not padding."""
         there: Bools = self.length > 0
@@ -68,27 +81,6 @@ class JobSets:
         """(S,) how many jobs each set has."""
         jobs: Ints = self.there.sum(axis=1, dtype=np.int64)
         return jobs
-
-    @classmethod
-    def of(cls, workloads: Sequence[Workload], model: Slotted) -> JobSets:
-        """Return workloads as job sets, one a row.
-
-        The workload's resources are the model's, in this order. A job is one task without parents;
-        its size is the sum over its instances.
-
-        Raises ScenarioError, for all workloads at once, if a job has several tasks or is a bag of
-        instances, or if times are not whole steps or requests not whole units: the lock-step
-        environment has whole steps only, so it would play another workload.
-        """
-        rows, problems = [], []
-        for number, workload in enumerate(workloads):
-            if wrong := _unfit(workload, model):
-                problems += [f"job set {number}: {text}" for text in wrong]
-            else:
-                rows.append(_in_steps(workload, model))
-        if problems:
-            raise ScenarioError(problems)
-        return cls.padded(rows, model.resources)
 
     @classmethod
     def padded(cls, rows: Sequence[tuple[Ints, Ints, Ints]], resources: int) -> JobSets:
@@ -105,13 +97,8 @@ class JobSets:
     def joined(cls, parts: Sequence[JobSets]) -> JobSets:
         """Return the sets of several, one after another, padded to the longest."""
         most = max(part.length.shape[1] for part in parts)
-
-        def wide(name: str) -> Ints:
-            columns = [getattr(part, name) for part in parts]
-            ends = [((0, 0), (0, most - c.shape[1])) + ((0, 0),) * (c.ndim - 2) for c in columns]
-            return np.concatenate([np.pad(c, e) for c, e in zip(columns, ends, strict=True)])
-
-        return cls(wide("enter"), wide("length"), wide("size"))
+        wide = [part.widened(most) for part in parts]
+        return cls(*[np.concatenate([getattr(p, name) for p in wide]) for name in cls.PADDING])
 
     @classmethod
     def empty(cls, sets: int, jobs: int, resources: int) -> JobSets:
@@ -119,10 +106,24 @@ class JobSets:
         enter, length = np.zeros((2, sets, jobs), np.int64)
         return cls(enter, length, np.zeros((sets, jobs, resources), np.int64))
 
-    def take(self, rows: npt.ArrayLike) -> JobSets:
+    def take(self, rows: npt.ArrayLike) -> Self:
         """Return some of the sets, in the order of their numbers in `rows`."""
         chosen = np.asarray(rows, np.int64)
-        return JobSets(self.enter[chosen], self.length[chosen], self.size[chosen])
+        return self._with(lambda name: getattr(self, name)[chosen], *self.columns)
+
+    def widened(self, jobs: int) -> Self:
+        """Return the same with padding up to J = `jobs`, at least as many as there are."""
+        ends = ((0, 0), (0, jobs - self.length.shape[1]), (0, 0))
+
+        def wide(name: str) -> npt.NDArray[Any]:
+            column = getattr(self, name)
+            return np.pad(column, ends[: column.ndim], constant_values=self.PADDING[name])
+
+        return self._with(wide, *self.PADDING) if ends[1][1] else self
+
+    def _with(self, column: Callable[[str], npt.NDArray[Any]], *names: str) -> Self:
+        """Return the same with other columns."""
+        return replace(self, **{name: column(name) for name in names})
 
     def check_fit(self, model: Slotted) -> None:
         """Raise ScenarioError if some job could never be placed, or resources differ."""
@@ -146,53 +147,3 @@ class JobSets:
         ]
         if problems:
             raise ScenarioError(problems)
-
-
-def _unfit(workload: Workload, model: Slotted) -> list[str]:
-    """Return why a workload cannot be expressed in steps and units."""
-    if len(workload.resources) != model.resources:
-        return [
-            f"jobs ask for {', '.join(workload.resources)}, the model has {model.resources} "
-            "resources; give both the same"
-        ]
-    size, step_s = workload.job_request() / _unit(model), float(time_on_grid(model.step_s))
-    rules = {
-        "a job has several tasks; the slotted model takes jobs of one task": workload.tasks
-        != len(workload),
-        "a task has parents; the slotted model knows none": len(workload.parent) > 0,
-        "a job has a release time or a preceding job, which the slotted model does not know; add "
-        "dependencies: ignore to the workload": workload.has_releases,
-        "a bag has several instances; the slotted model takes gangs": bool(
-            (~workload.gang & (workload.instances > 1)).any()
-        ),
-        f"a job is not submitted at a multiple of {step_s:g} s": _broken(
-            workload.submit_time_s / step_s
-        ),
-        f"a run time is not a multiple of {step_s:g} s": _broken(
-            workload.longest_run_time_s() / step_s
-        ),
-        "a run time is 0; the slotted model's shortest is a step": bool(
-            (workload.longest_run_time_s() == 0).any()
-        ),
-        "a request is not a whole number of units": _broken(size),
-    }
-    return [rule for rule, broken in rules.items() if broken]
-
-
-def _in_steps(workload: Workload, model: Slotted) -> tuple[Ints, Ints, Ints]:
-    """Return (J,) steps of arrival, (J,) lengths and (J, R) sizes of a workload that fits."""
-    step_s = time_on_grid(model.step_s)
-    enter = np.rint(workload.submit_time_s / step_s).astype(np.int64)
-    length = np.rint(workload.longest_run_time_s() / step_s).astype(np.int64)
-    size = np.rint(workload.job_request() / _unit(model)).astype(np.int64)
-    return enter, length, size
-
-
-def _unit(model: Slotted) -> Floats:
-    """Return (R,) the amount of each resource in a unit."""
-    return np.array(model.unit or (1.0,) * model.resources)
-
-
-def _broken(numbers: Floats) -> bool:
-    """Return whether some number is not whole, rounding errors aside."""
-    return bool((np.abs(numbers - np.rint(numbers)) > 1e-6).any())

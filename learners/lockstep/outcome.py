@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from simkit.arrays import Bools, Ints
+from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.lockstep import Lockstep
 
 OUTCOME: Final = (
@@ -46,10 +46,36 @@ def outcome(game: Lockstep) -> dict[str, float]:
     }
 
 
+def summary(games: Lockstep, replicas: Ints) -> dict[str, Ints | Floats]:
+    """Return (K,) counts and means over the jobs of some games of endless play; times in steps.
+
+    They are those of `simkit.gym.episodes.EpisodeRecorder.summary`, and ``decisions``.
+    """
+    sets, start, finish = games.sets, games.start[replicas], games.finish[replicas]
+    enter, length = sets.enter[replicas], sets.length[replicas]
+    ended = (start >= 0) & (finish <= games.now[replicas, None])
+    jobs, finished = (length > 0).sum(axis=1), ended.sum(axis=1)
+    turnaround = (finish - enter) * ended
+    some = np.where(finished > 0, finished, np.nan)
+    makespan = (finish * ended).max(axis=1) - enter[:, 0]
+    return {
+        "jobs": jobs,
+        "finished": finished,
+        "killed": np.zeros_like(jobs),
+        "rejected": games.rejected[replicas],
+        "unfinished": jobs - finished,
+        "slowdown": (turnaround / np.maximum(length, 1)).sum(axis=1) / some,
+        "turnaround_time_s": turnaround.sum(axis=1) / some,
+        "wait_time_s": ((start - enter) * ended).sum(axis=1) / some,
+        "makespan_s": np.where(finished > 0, makespan, np.nan),
+        "decisions": games.decisions[replicas],
+    }
+
+
 def _jobs(game: Lockstep) -> tuple[Ints, Ints, Bools]:
     """Return (N, J) lengths and steps of arrival, and whether there is a job, by episode."""
     sets = np.arange(len(game.decisions)) // game.replicas
-    return game.job_sets.length[sets], game.job_sets.enter[sets], game.job_sets.there[sets]
+    return game.sets.length[sets], game.sets.enter[sets], game.sets.there[sets]
 
 
 def _share(total: float, count: int) -> float:

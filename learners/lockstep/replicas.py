@@ -1,266 +1,219 @@
-"""The state of many replicas: the occupancy of their pools, their slots and their backlogs.
+"""Replicas: games that are played together, which of them go on, and how they begin and end.
 
-Time windows are found without a loop over replicas or steps: the steps ahead that have room for a
-task are the bits of one number, and a run of them is found by shifting it over itself.
+Think of an arcade with a game in every cabinet: all games wait for their player, all take one
+action, and a cabinet whose game is over is switched off. In endless play its player inserts another
+coin, so that all go on.
+
+What is free ahead is a `Plan`, where jobs wait is a layout (see `layouts`); who plays knows the
+rules, and what a step pays.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from simkit.agent.slotted import Slotted
-from simkit.arrays import Bools, Floats, Ints
+from simkit.arrays import Bools, Ints
+from simkit.errors import PolicyError
+from simkit.learners.lockstep.job_sets import NEVER, JobSets
+from simkit.learners.lockstep.layouts import Slots
+from simkit.learners.lockstep.plan import Plan, Small
+from simkit.learners.lockstep.replicated import Replicated
+from simkit.traces.models.synthetic import DrawnSets
 
-Small = npt.NDArray[Any]
-"""Whole numbers of two bytes where the dimensions allow it: a quarter of the memory traffic."""
+__all__ = ["Replicas"]
 
-
-def small_type(model: Slotted) -> type[np.int16 | np.int64]:
-    """Return the type that holds twice the amounts and steps of a model."""
-    return np.int16 if max(*model.capacity, model.horizon) < 2**14 else np.int64
-
-
-BITS = 64
-"""Steps ahead that one number holds, a bit for each."""
-_EXACT = 24
-"""Bits that a float32 holds without rounding."""
-_POWERS = 2 ** np.arange(_EXACT, dtype=np.float32)
+Sets = TypeVar("Sets", bound=JobSets)
 
 
-def packed(free: Bools) -> npt.NDArray[np.uint64 | np.uint32]:
-    """Return (…, A) numbers whose bit t is set where step t of (T, …, A) is free, T <= BITS.
+class Replicas(Replicated, Generic[Sets]):
+    """N = S * replicas games; game n plays set n // replicas of S sets of jobs.
 
-    A sum of powers of two, as a product of matrices, which takes a tenth of the time of
-    `np.packbits` along the first axis.
+    What comes of them is in arrays of all N games, whatever the state of a game. Everything else is
+    known of the A active ones alone.
     """
-    steps, shape = len(free), free.shape[1:]
-    flat = free.reshape(steps, -1).astype(np.float32)
-    low = _POWERS[: min(steps, _EXACT)] @ flat[:_EXACT]
-    if steps <= _EXACT:
-        return low.astype(np.uint32).reshape(shape)
-    bits = low.astype(np.uint64)
-    for begin in range(_EXACT, steps, _EXACT):
-        part = flat[begin : begin + _EXACT]
-        bits |= (_POWERS[: len(part)] @ part).astype(np.uint64) << np.uint64(begin)
-    return bits.reshape(shape)
 
+    active: Ints
+    """(A,) replicas whose game goes on, ascending."""
+    start: Ints
+    """(N, J) start step of each job, possibly in the future; -1: not placed."""
+    decisions: Ints
+    """(N,) actions taken so far."""
+    steps: Ints
+    """(N,) steps that have passed so far."""
+    cut: Bools
+    """(N,) whether a game was cut off before its end."""
+    over: Bools
+    """(N,) in endless play: whether the last step ended the game."""
+    OF_GAMES: ClassVar[Mapping[str, float]] = {"decisions": 0, "steps": 0, "cut": False}
+    """Name of each array of all games → the number it begins with."""
+    OF_JOBS: ClassVar[Mapping[str, int]] = {"start": -1}
+    """Name of each array of all games' jobs → the number it begins with."""
+    STATE: ClassVar = {"active": None, "_set": None, "_next": 0, "_now": None, "_next_enter": None}
+    who: ClassVar = "lock-step"
+    """Whose actions they are, for messages."""
 
-def first_run(bits: npt.NDArray[Any], length: Small) -> Ints:
-    """Return (…, A) the place of the first `length` bits in a row that are set; -1: none.
-
-    A bit and its neighbour make a run of two, two such runs one of four, and so on: with each
-    doubling a bit that stays set begins a longer run.
-    """
-    left = length.astype(bits.dtype)
-    for _ in range((int(length.max(initial=1)) - 1).bit_length()):
-        shift = left >> 1
-        bits = bits & (bits >> shift)
-        left -= shift
-    place = np.bitwise_count((bits & -bits) - 1)  # of the lowest bit that is set
-    return np.where((bits > 0) & (length > 0), place, np.int8(-1))
-
-
-def first_run_of_many(free: Small, length: Small) -> Ints:
-    """Return (…, A) the first of `length` steps in a row that are free in (T, …, A); -1: none."""
-    run = np.zeros_like(length)  # steps in a row that are free, up to this one
-    longest = np.zeros_like(length)
-    last = np.zeros_like(length)  # where a run first is as long as the task
-    for step in free:
-        run += 1
-        run *= step
-        np.maximum(longest, run, out=longest)
-        last += (longest < length).view(np.int8)
-    fits = (longest >= length) & (length > 0)
-    return np.where(fits, last + 1 - length, -1)
-
-
-class ReplicaGrid:
-    """Units held in the steps ahead, for A replicas; the last axis of all arrays."""
-
-    occupied: Small
-    """(H, R, A) units held in each step ahead; the first is the one that begins now."""
-    last_finish: Ints
-    """(A,) step before which everything placed has ended."""
-
-    def __init__(self, model: Slotted, replicas: int) -> None:
-        self.dtype: npt.DTypeLike = small_type(model)
-        small = self.dtype
-        self.occupied = np.zeros((model.horizon, model.resources, replicas), small)
-        self.last_finish = np.zeros(replicas, np.int64)
-        # A ring over time: what leaves the system at step t is at t modulo the horizon.
-        self._leaving = np.zeros((model.horizon, replicas))
-        self._capacity = np.array(model.capacity, small)
-        self._ahead = np.arange(model.horizon, dtype=small)[:, None]
-        # A task of length n may start up to step latest_start(n), so none holds a step beyond the
-        # one that a task of length 1 may start in.
-        self._usable = model.latest_start(1) + 1
-
-    def earliest(self, length: Small, size: Small, rows: Ints | slice = slice(None)) -> Ints:
-        """Return (…, A) the first step ahead at which tasks fit; -1: none, or length 0.
+    def __init__(
+        self, sets: Sets, replicas: int, actions: int, limit: int | None, *, endless: bool = False
+    ) -> None:
+        """Take the jobs; `_begin` begins the games.
 
         Args:
-            length: (…, A) steps of each task, 0 for none.
-            size: (R, …, A) units of each.
-            rows: the replicas, if these are some of them.
+            sets: S of them.
+            replicas: how many games of each set; 1 in endless play.
+            actions: how many there are; the last lets a step pass.
+            limit: decisions after which a game is over, done or not; None: no limit.
+            endless: whether games that are over stay, and may be begun again.
         """
-        free = self._room(size, rows)
-        if len(free) <= BITS:
-            return first_run(packed(free), length)
-        return first_run_of_many(free.astype(self.dtype), length)
+        self.sets, self.replicas, self.limit, self.count = sets, replicas, limit, actions
+        self.endless = endless
+        self._enter = _arrivals(sets)
 
-    def _room(self, size: Small, rows: Ints | slice) -> Bools:
-        """Return (usable steps, …, A) whether a task could hold each single step."""
-        grid = self.occupied[: self._usable, :, rows]
-        between = (slice(None), *(None,) * (size.ndim - 2))
-        free: Bools | None = None
-        for resource, capacity in enumerate(self._capacity):
-            fits = grid[:, resource][between] <= capacity - size[resource]
-            free = fits if free is None else np.logical_and(free, fits, out=free)
-        assert free is not None  # a model has a resource
-        return free
+    def _begin(self, slots: Slots, plan: Plan) -> None:
+        """Begin all games, with nobody in the slots and nothing in the plan."""
+        games, jobs = len(self.sets) * self.replicas, self._enter.shape[1] - 1
+        for name, blank in self.OF_GAMES.items():
+            setattr(self, name, np.full(games, blank))
+        for name, number in self.OF_JOBS.items():
+            setattr(self, name, np.full((games, jobs), number))
+        self.over = np.zeros(games, np.bool_)
+        self.active = np.arange(games)
+        self._set = self.active // self.replicas
+        self._next = np.zeros(games, np.int64)  # the job that arrives next
+        self._now = self._enter[self._set, 0]
+        self._next_enter = self._now.copy()
+        self._slots, self._plan = slots, plan
 
-    def hold(self, ahead: Ints, length: Small, size: Small) -> None:
-        """Hold (R, A) units from (A,) steps ahead on for (A,) steps; length 0 holds nothing."""
-        begin: Small = ahead.astype(self.dtype)
-        inside = (self._ahead >= begin) & (self._ahead < begin + length)
-        # one dtype throughout: mixed ones are slow
-        self.occupied += inside.astype(self.dtype)[:, None] * size
+    def waiting(self) -> Ints:
+        """Return (A,) how many jobs wait, in sight or behind."""
+        return self._slots.waiting
 
-    def leave_at(self, rows: Ints, finish: Ints, weight: Floats) -> None:
-        """Record that jobs of these weights leave some replicas when step `finish` begins."""
-        self._leaving[finish % len(self._leaving), rows] += weight
-        self.last_finish[rows] = np.maximum(self.last_finish[rows], finish)
+    # ---- actions --------------------------------------------------------------------------------
 
-    def shift(self, moved: Bools) -> None:
-        """Let a step pass in some replicas: what was one step ahead begins now."""
-        grid, moves = self.occupied, moved.astype(self.dtype)
-        change = grid[1:] - grid[:-1]  # arithmetic in one dtype is faster than a choice
-        change *= moves
-        grid[:-1] += change
-        grid[-1] *= 1 - moves
-
-    def leaving(self, rows: Ints, now: Ints) -> Floats:
-        """Return the weight of the jobs that leave some replicas now, and reset it."""
-        place = (now % len(self._leaving), rows)
-        weight: Floats = self._leaving[place]
-        self._leaving[place] = 0.0
-        return weight
-
-    def clear(self, rows: Ints) -> None:
-        """Empty the pools of some replicas."""
-        self.occupied[:, :, rows] = 0
-        self._leaving[:, rows] = 0.0
-        self.last_finish[rows] = 0
-
-    def keep(self, kept: Bools) -> None:
-        """Keep only the state of some replicas."""
-        rows = np.flatnonzero(kept)
-        for name in ("occupied", "last_finish", "_leaving"):
-            setattr(self, name, getattr(self, name).take(rows, axis=-1))
-
-
-class ReplicaSlots:
-    """Waiting jobs of A replicas; the last axis of all arrays.
-
-    A job goes to the lowest free slot; if all slots are taken, behind the others to the backlog; if
-    that is full, it is rejected. A slot that becomes free takes the head of the backlog at once, so
-    a free slot means an empty backlog. One more row, for the void action, never holds a job.
-    """
-
-    job: Ints
-    """(M + 1, A) number of the job in each slot; -1: none."""
-    length: Small
-    """(M + 1, A) its steps; 0: the slot is empty."""
-    size: Small
-    """(R, M + 1, A) its units."""
-    backlog: Ints
-    """(A,) jobs behind the slots."""
-    waiting: Ints
-    """(A,) jobs in slots and behind them."""
-
-    def __init__(self, model: Slotted, replicas: int, jobs: int) -> None:
-        rows = model.slots + 1
-        self._slots, self._limit = model.slots, model.backlog
-        small = small_type(model)
-        self.job = np.full((rows, replicas), -1)
-        self.length = np.zeros((rows, replicas), small)
-        self.size = np.zeros((model.resources, rows, replicas), small)
-        self.backlog = np.zeros(replicas, np.int64)
-        self.waiting = np.zeros(replicas, np.int64)
-        # The backlog of each game: written at the tail, read at the head.
-        self._queue = np.empty((replicas, jobs), np.int64)
-        self._head = np.zeros(replicas, np.int64)
-
-    def of(self, slots: Ints) -> tuple[Small, Small]:
-        """Return (A,) lengths and (R, A) sizes of the jobs in one slot of each replica."""
-        place = slots * len(slots) + np.arange(len(slots))
-        flat = self.size.reshape(len(self.size), -1)
-        # `take` leaves replicas dense in memory, as indexing with two arrays would not
-        return self.length.ravel().take(place), flat.take(place, axis=1)
-
-    def admit(self, rows: Ints, games: Ints, job: Ints, length: Ints, size: Ints) -> Bools:
-        """Let one job arrive in some replicas; return (K,) whether each was admitted.
+    def checked(self, actions: npt.ArrayLike, ignored: Bools | None = None) -> Ints:
+        """Return (A,) actions that `step` takes, without taking them.
 
         Args:
-            rows: (K,) columns of the arrays here.
-            games: (K,) the replicas' own numbers, which never change.
-            job: (K,) numbers of the jobs.
-            length: (K,) their steps.
-            size: (R, K) their units.
+            actions: (A,) whole numbers from 0 to M.
+            ignored: (A,) replicas whose number is replaced by M, whatever it is; None: nobody's.
+
+        Raises PolicyError if actions are not of this shape, or out of their range.
         """
-        empty = self.job[: self._slots, rows] < 0
-        seen: Bools = np.any(empty, axis=0)
-        slot = empty.argmax(axis=0)
-        if seen.all():  # mostly; this is quicker
-            self.put(rows, slot, job, length, size)
-            self.waiting[rows] += 1
-            return seen
-        self.put(rows[seen], slot[seen], job[seen], length[seen], size[:, seen])
-        queued = ~seen
-        if self._limit is not None:
-            queued &= self.backlog[rows] < self._limit
-        self._push(rows[queued], games[queued], job[queued])
-        admitted: Bools = seen | queued
-        self.waiting[rows[admitted]] += 1
-        return admitted
+        last, chosen = self.count - 1, self._whole_numbers(actions)
+        some = chosen if ignored is None else chosen[~ignored]
+        if some.size and not 0 <= some.min() <= some.max() <= last:
+            raise PolicyError(
+                f"{self.who}: actions range from {some.min()} to {some.max()}; they are 0 to "
+                f"{last}, and {last} lets a step pass"
+            )
+        numbers: Ints = chosen.astype(np.int64, copy=False)
+        return numbers if ignored is None else np.where(ignored, last, numbers)
 
-    def _push(self, rows: Ints, games: Ints, job: Ints) -> None:
-        self._queue[games, self._head[rows] + self.backlog[rows]] = job
-        self.backlog[rows] += 1
+    def _whole_numbers(self, actions: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Return actions as whole numbers of any width; raises PolicyError for others."""
+        count = len(self.active)
+        try:
+            chosen = np.asarray(actions)
+        except ValueError as error:
+            raise PolicyError(
+                f"{self.who}: actions are {actions!r}, which is no array; give one whole number "
+                f"for each of the {count} active replicas"
+            ) from error
+        if chosen.shape != (count,) or chosen.dtype.kind not in "iu":
+            raise PolicyError(
+                f"{self.who}: actions are {chosen.dtype} of shape {chosen.shape}; give one whole "
+                f"number for each of the {count} active replicas"
+            )
+        return chosen
 
-    def pop(self, rows: Ints, games: Ints, slots: Ints) -> Ints:
-        """Take what follows in (K,) slots, whose job was placed: heads of backlogs; -1: none."""
-        some = self.backlog[rows] > 0
-        head = np.full(len(rows), -1)
-        head[some] = self._queue[games[some], self._head[rows[some]]]
-        self._head[rows] += some
-        self.backlog[rows] -= some
-        self.waiting[rows] -= 1
-        return head
+    # ---- arrivals -------------------------------------------------------------------------------
 
-    def put(self, rows: Ints, slots: Ints, job: Ints, length: Ints, size: Ints) -> None:
-        """Write (K,) jobs into slots; job -1 with length and size 0 empties one."""
-        self.job[slots, rows] = job
-        self.length[slots, rows] = length
-        self.size[:, slots, rows] = size
+    def _arrive(self, rows: Ints) -> None:
+        """Let the jobs that arrive now come to some replicas: in sight, behind, or not at all."""
+        while len(rows := rows[self._next_enter[rows] == self._now[rows]]):
+            sets, job = self._set[rows], self._next[rows]
+            self._next[rows] += 1
+            self._next_enter[rows] = self._enter[sets, self._next[rows]]
+            length, size = self.sets.length[sets, job], self.sets.size[sets, job].T
+            admitted = self._slots.admit(rows, self.active[rows], job, length, size)
+            self._arrived(rows, sets, job, admitted)
 
-    def shown(self, rows: Ints | slice = slice(None)) -> tuple[Small, Small]:
-        """Return (M, A) lengths and (R, M, A) sizes of what is in the slots of some replicas."""
-        slots = self._slots
-        return self.length[:slots, rows], self.size[:, :slots, rows]
+    def _arrived(self, rows: Ints, sets: Ints, job: Ints, admitted: Bools) -> None:
+        """Note that a job has come to (K,) replicas, and whether it was admitted."""
 
-    def clear(self, rows: Ints) -> None:
-        """Empty the slots and backlogs of some replicas."""
-        self.job[:, rows] = -1
-        self.length[:, rows] = 0
-        self.size[:, :, rows] = 0
-        self.backlog[rows] = self.waiting[rows] = self._head[rows] = 0
+    # ---- ends -----------------------------------------------------------------------------------
+
+    def done(self, rows: Ints | slice = slice(None)) -> Bools:
+        """Return (K,) whether some games have reached their end."""
+        raise NotImplementedError
+
+    def _over(self, rows: Ints | slice) -> Bools:
+        """Return (K,) whether some games are done, or are cut off at the limit."""
+        over = self.done(rows)
+        if self.limit is not None:
+            over |= self.decisions[self.active[rows]] >= self.limit
+        return over
+
+    def _close(self) -> None:
+        """Switch off the games that are over, or note which are in endless play."""
+        over = self._over(slice(None))
+        if self.endless:
+            self.over = over
+        elif over.any():
+            self.cut[self.active] = over & ~self.done()
+            self.keep(~over)
 
     def keep(self, kept: Bools) -> None:
-        """Keep only the state of some replicas."""
-        rows = np.flatnonzero(kept)
-        for name in ("job", "length", "size", "backlog", "waiting", "_head"):
-            setattr(self, name, getattr(self, name).take(rows, axis=-1))
+        super().keep(kept)
+        self._slots.keep(kept)
+        self._plan.keep(kept)
+
+    # ---- endless play ---------------------------------------------------------------------------
+
+    def restart(self, replicas: Ints, fresh: JobSets | DrawnSets, units: Ints | Small) -> None:
+        """Begin another game in (K,) replicas of endless play.
+
+        Args:
+            replicas: their numbers.
+            fresh: K sets of J jobs that fit, one for each.
+            units: (H, R, K) units that are free in the steps ahead.
+        """
+        for name in self.sets.columns:
+            getattr(self.sets, name)[replicas] = getattr(fresh, name)
+        self._enter[replicas, :-1] = np.where(fresh.length > 0, fresh.enter, NEVER)
+        for names in (self.OF_GAMES, self.OF_JOBS):
+            for name, number in names.items():
+                getattr(self, name)[replicas] = number
+        self.clear(replicas)
+        self._slots.clear(replicas)
+        self._plan.begin(replicas, units)
+        self._now[replicas] = self._next_enter[replicas] = self._enter[replicas, 0]
+
+    def state(self) -> dict[str, Any]:
+        """Return all that endless play knows, as arrays; see `restore`."""
+        mine = (*self.STATE, *self.OF_GAMES, *self.OF_JOBS)
+        found = {name: getattr(self, name) for name in mine}
+        found |= {f"sets.{name}": getattr(self.sets, name) for name in self.sets.columns}
+        for part, of in (("slots", self._slots), ("plan", self._plan)):
+            found |= {f"{part}.{name}": array for name, array in of.state().items()}
+        return found
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Be as when `state` was called."""
+        for name in (*self.STATE, *self.OF_GAMES, *self.OF_JOBS):
+            setattr(self, name, np.array(state[name]))
+        columns: dict[str, Any] = {n: np.array(state[f"sets.{n}"]) for n in self.sets.columns}
+        self.sets = replace(self.sets, **columns)
+        self._enter = _arrivals(self.sets)
+        for part, of in (("slots.", self._slots), ("plan.", self._plan)):
+            of.restore({k.removeprefix(part): v for k, v in state.items() if k.startswith(part)})
+
+
+def _arrivals(sets: JobSets) -> Ints:
+    """Return (S, J + 1) the step in which each job arrives; `NEVER` where there is none."""
+    never = np.full((len(sets), 1), NEVER)
+    return np.concatenate((np.where(sets.there, sets.enter, NEVER), never), axis=1)

@@ -26,7 +26,7 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.lockstep import Lockstep, MeteredLockstep
 from simkit.learners.lockstep.outcome import outcome
 
-__all__ = ["OBSERVATIONS", "SlotGames", "observer", "shortest_first"]
+__all__ = ["OBSERVATIONS", "LockstepGames", "SlotGames", "observer", "shortest_first"]
 
 OBSERVATIONS: Final[Mapping[str, Callable[[Slotted], ObservationSchema]]] = {
     "slot-set": slot_set_schema,
@@ -56,15 +56,11 @@ def observer(observation: str, model: Slotted) -> Callable[[Lockstep], npt.NDArr
     return lambda games: sofia_compact(games.view(), model, shares=shares).reshape(-1, size)
 
 
-class SlotGames:
-    """Games of a slotted model with numbered slots."""
+class LockstepGames:
+    """Games in lock-step as learners play them; see `Games`."""
 
-    def __init__(
-        self, lockstep: Lockstep, mask: SlotMask = "now", observation: str = "slot-set"
-    ) -> None:
-        """Take games that have just begun; `observation` is one of `OBSERVATIONS`."""
-        self.lockstep, self._mask = lockstep, mask
-        self._observe = observer(observation, lockstep.model)
+    lockstep: Lockstep
+    """The games."""
 
     @property
     def active(self) -> Ints:
@@ -85,6 +81,26 @@ class SlotGames:
         """Return (A,) how many jobs wait."""
         return self.lockstep.waiting()
 
+    def step(self, actions: Ints) -> Floats:
+        """Take (A,) actions; return (A,) rewards."""
+        return self.lockstep.step(actions)
+
+    def outcome(self) -> Mapping[str, float]:
+        """Return how the jobs fared, see `outcome`, and what was measured, if anything was."""
+        games = self.lockstep
+        return outcome(games) | (games.measured() if isinstance(games, MeteredLockstep) else {})
+
+
+class SlotGames(LockstepGames):
+    """Games of a slotted model with numbered slots."""
+
+    def __init__(
+        self, lockstep: Lockstep, mask: SlotMask = "now", observation: str = "slot-set"
+    ) -> None:
+        """Take games that have just begun; `observation` is one of `OBSERVATIONS`."""
+        self.lockstep, self._mask = lockstep, mask
+        self._observe = observer(observation, lockstep.model)
+
     def observe(self) -> npt.NDArray[Any]:
         """Return (A, K); see `observer`."""
         return self._observe(self.lockstep)
@@ -101,15 +117,6 @@ class SlotGames:
         if self._mask == "now":
             mask[:, :-1] = self.lockstep.fits_now()
         return mask
-
-    def step(self, actions: Ints) -> Floats:
-        """Take (A,) actions; return (A,) rewards."""
-        return self.lockstep.step(actions)
-
-    def outcome(self) -> Mapping[str, float]:
-        """Return how the jobs fared, see `outcome`, and what was measured, if anything was."""
-        games = self.lockstep
-        return outcome(games) | (games.measured() if isinstance(games, MeteredLockstep) else {})
 
 
 def shortest_first(games: SlotGames) -> Ints:

@@ -37,10 +37,10 @@ from simkit.gym.agent_view import (
 )
 from simkit.gym.agent_view import autoreset_mode as checked_mode
 from simkit.gym.episodes import Episode, Episodes, Loss
-from simkit.learners.lockstep import Objective
-from simkit.learners.lockstep.endless import EndlessLockstep
+from simkit.learners.lockstep import Lockstep, Objective
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import SlotJobs
+from simkit.learners.lockstep.outcome import summary
 from simkit.learners.lockstep.seeded_jobs import SeededJobs
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import Source as ScenarioSource
@@ -49,7 +49,7 @@ from simkit.traces.models.synthetic import DrawnSets
 
 REWARDS: Mapping[str, Objective] = {"slowdown": "slowdown", "completion-time": "completion"}
 """Rewards by name, and what they are called in the lock-step model."""
-Observe = Callable[[EndlessLockstep, SlottedView, Ints | slice], Numbers]
+Observe = Callable[[Lockstep, SlottedView, Ints | slice], Numbers]
 """Returns (…) float32 of some replicas, given the games, the replicas' view and their numbers."""
 OBSERVATIONS: Mapping[str, Observe] = {
     "deeprm-compact": lambda games, view, _: deeprm_compact(view, games.model),
@@ -138,9 +138,8 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._counts_lost = "rejected" in cost
         self._jobs, self._seed = SeededJobs(chosen.workload), chosen.seed
-        self._games = EndlessLockstep(
-            model, num_envs, self._jobs.most, REWARDS[reward], max_decisions
-        )
+        empty = JobSets.empty(num_envs, self._jobs.most, model.resources)
+        self._games = Lockstep(model, empty, 1, REWARDS[reward], max_decisions, endless=True)
         self._lost = np.zeros(num_envs, np.int64)
         self._over = np.zeros(num_envs, np.bool_)  # ended; to begin again with the next step
         self._begun = False
@@ -148,7 +147,7 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
     @property
     def jobs(self) -> JobSets:
         """N job sets: those that are being played."""
-        return self._games.job_sets
+        return self._games.sets
 
     def reset(
         self,
@@ -231,7 +230,7 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
         rewards = games.step(actions)
         rewards[fresh] = 0.0
         over, some = games.over, bool(games.over.any())
-        terminations = over & games.done if some else over.copy()
+        terminations = over & games.done() if some else over.copy()
         truncations = over & ~terminations
         observations, infos = self._observed(), infos | self._infos()
         if some and self._next_step:
@@ -303,7 +302,7 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
         """Return the metrics of episodes that are over; see `EpisodeRecorder.summary`."""
         rows = over.nonzero()[0]
         metrics: dict[str, Any] = {}
-        for name, values in self._games.summary(rows).items():
+        for name, values in summary(self._games, rows).items():
             metrics[name] = np.zeros(self.num_envs, values.dtype)
             metrics[name][rows] = values  # a step is a second
             metrics[f"_{name}"] = over.copy()

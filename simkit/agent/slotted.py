@@ -385,141 +385,112 @@ class SlottedPlan:
         """The plan's clock, which counts its steps."""
         self._now = -inf
         self._starts = self._releases = 0  # the state's counters, as far as they are in the plan
-        self._ends: dict[Task, int] = {}  # the tick by which what runs or is reserved ends
-        self._ending: dict[int, int] = {}  # how many do so at a tick
-        self._reserved: dict[Task, int] = {}  # the tick at which reservations begin
-        self._soonest: float = inf  # the first of these
+        self._ending: dict[int, set[Task]] = {}  # what runs or is reserved, by the tick of its end
+        self._beginning: dict[int, set[Task]] = {}  # what is reserved, by the tick of its begin
+        self._reserved: set[Task] = set()  # the same
         self._moves = False  # whether rows may be pulled up; else each step has a separate plan
 
-    def follow(self, state: State, placed: Sequence[SlottedTask] = ()) -> bool:
+    def follow(
+        self, state: State, placed: Sequence[SlottedTask] = ()
+    ) -> Sequence[tuple[int, int]] | None:
         """Follow what has happened since the last call; `placed` are tasks that just left slots.
 
-        Returns whether the plan was kept: its rows were moved up to the present `tick`, and the
-        placed tasks were added; nothing else has changed.
+        Returns the ticks (begin, end) of each of them: the plan was kept, its rows were moved up to
+        the present `tick`, these were added, and nothing else has changed. None: it was made anew.
         """
-        now, tick = state.now, self.tick
-        passed = now != self._now
-        if not (passed or placed) and self._is_up_to_date(state):
-            return True
-        if (  # an idle step, the usual case: nothing was due, and nothing has happened
-            now == self._now + self.units.step_s
-            and not placed
-            and self._moves
-            and tick + 1 not in self._ending
-            and tick + 1 < self._soonest
-            and self._is_up_to_date(state)
-        ):
-            self.grid.advance(1)
-            self.tick, self._now = tick + 1, now
-            return True
-        if self._catch_up(state, placed, passed) and self._is_up_to_date(state):
-            return True
-        self._make(state)
-        return False
-
-    def end_of(self, task: Task) -> int:
-        """Return the tick by which a running or reserved task ends."""
-        return self._ends[task]
+        if not placed and self._is_up_to_date(state):  # the usual case: nothing has happened
+            if state.now == self._now:
+                return ()
+            if (
+                state.now == self._now + self.units.step_s
+                and self._moves
+                and self.tick + 1 not in self._ending
+                and self.tick + 1 not in self._beginning
+            ):
+                self.grid.advance(1)
+                self.tick, self._now = self.tick + 1, state.now
+                return ()
+        spans = self._catch_up(state, placed)
+        if spans is None:
+            self._make(state)
+        return spans
 
     def _is_up_to_date(self, state: State) -> bool:
         if state.releases != self._releases or state.starts != self._starts:
             return False
-        mine, theirs = self._reserved, state.reservations
-        return not (mine or theirs) or mine.keys() == theirs.keys()
+        return self._reserved == state.reservations.keys()
 
-    def _catch_up(self, state: State, placed: Sequence[SlottedTask], passed: bool) -> bool:
-        """Update the plan if all went as planned; else return False."""
-        ending = 0
-        began: Sequence[Task] = ()
-        if passed:
+    def _catch_up(
+        self, state: State, placed: Sequence[SlottedTask]
+    ) -> Sequence[tuple[int, int]] | None:
+        """Update the plan if all went as planned; else return None."""
+        ended: set[Task] = set()
+        began: set[Task] = set()
+        if state.now != self._now:
             steps = (state.now - self._now) / self.units.step_s
             if placed or not self._moves or steps != int(steps):
-                return False  # tasks placed at an earlier instant began at an unknown time
-            ending = self._advance(int(steps))
-            if self._soonest <= self.tick:
-                began = self._fall_due()
+                return None  # tasks placed at an earlier instant began at an unknown time
             self._now = state.now
-        if (ending or state.releases != self._releases) and not self._end(state, ending):
-            return False
+            self.grid.advance(int(steps))
+            for _ in range(min(int(steps), self.units.model.horizon + 1)):
+                self.tick += 1
+                ended |= self._ending.pop(self.tick, ended)
+                began |= self._beginning.pop(self.tick, began)
+            self._reserved -= began
+        spans = []
         for piece in placed:
             start = self._start_of(piece, state)
-            if start is None:
-                return False
+            spans.append(self._add(piece, start))
             if not start:
-                began = [*began, piece.task]
-            self._add(piece, start)
-        return (not began and state.starts == self._starts) or self._begin(state, began)
+                began.add(piece.task)
+            if start + piece.length > self.units.model.horizon:
+                return None
+        return spans if self._went_so(state, ended, began) else None
 
-    def _advance(self, steps: int) -> int:
-        """Move the rows up; return how many tasks should have ended by then."""
-        self.grid.advance(steps)
-        first, self.tick = self.tick + 1, self.tick + steps
-        if steps == 1:
-            return self._ending.pop(first, 0)
-        last = min(self.tick, first + self.units.model.horizon)
-        return sum([self._ending.pop(tick, 0) for tick in range(first, last + 1)])
+    def _went_so(self, state: State, ended: set[Task], began: set[Task]) -> bool:
+        """Return whether exactly these tasks have ended and begun, and all reservations stand."""
+        self._releases += len(ended)
+        self._starts += len(began)
+        newest = islice(state.running.newest(), len(began))
+        return (
+            self._is_up_to_date(state)
+            and (not ended or {each.task for each in state.ended[-len(ended) :]} == ended)
+            and (not began or {each.task for each in newest} == began)
+        )
 
-    def _fall_due(self) -> list[Task]:
-        """Remove the reservations that begin by now, and return their tasks."""
-        due = [task for task, tick in self._reserved.items() if tick <= self.tick]
-        for task in due:
-            del self._reserved[task]
-        self._soonest = min(self._reserved.values(), default=inf)
-        return due
+    def _start_of(self, piece: SlottedTask, state: State) -> int:
+        """Return how many steps ahead a placed task begins; beyond the horizon if between steps."""
+        place = state.reservations.get(piece.task)
+        if place is None:
+            return 0
+        ahead = (place.start_s - state.now) / self.units.step_s
+        start = int(ahead) if ahead == int(ahead) else self.units.model.horizon
+        self._reserve(piece.task, self.tick + start)
+        return start
 
     def _reserve(self, task: Task, tick: int) -> None:
-        self._reserved[task] = tick
-        self._soonest = min(self._soonest, tick)
+        self._reserved.add(task)
+        self._beginning.setdefault(tick, set()).add(task)
 
-    def _end(self, state: State, ending: int) -> bool:
-        """Remove the tasks that have ended; return whether exactly the expected ones have."""
-        released, self._releases = state.releases - self._releases, state.releases
-        if released != ending or released > len(state.ended):
-            return False
-        ends, tick = self._ends, self.tick
-        for allocation in state.ended[-released:]:
-            if ends.pop(allocation.task, None) != tick:
-                return False
-        return True
-
-    def _begin(self, state: State, began: Sequence[Task]) -> bool:
-        """Return whether exactly the expected tasks have begun."""
-        started, self._starts = state.starts - self._starts, state.starts
-        if started != len(began):
-            return False
-        newest = state.running.newest()
-        return {allocation.task for allocation in islice(newest, started)} == set(began)
-
-    def _start_of(self, piece: SlottedTask, state: State) -> int | None:
-        """Return how many steps ahead a task begins; None if the plan cannot hold it."""
-        place, start = state.reservations.get(piece.task), 0
-        if place is not None:
-            ahead = (place.start_s - state.now) / self.units.step_s
-            start = int(ahead)
-            if start != ahead:
-                return None
-            self._reserve(piece.task, self.tick + start)
-        return start if start + piece.length <= self.units.model.horizon else None
-
-    def _add(self, piece: SlottedTask, start: int) -> None:
+    def _add(self, piece: SlottedTask, start: int) -> tuple[int, int]:
+        """Take the place of a task that begins some steps ahead; return its begin and end."""
         self.grid.take(start, piece.length, piece.size)
-        end = self.tick + start + piece.length
-        self._ends[piece.task] = end
-        self._ending[end] = self._ending.get(end, 0) + 1
+        begin = self.tick + start
+        self._ending.setdefault(begin + piece.length, set()).add(piece.task)
+        return begin, begin + piece.length
 
     def _make(self, state: State) -> None:
         """Rebuild the plan from what runs and is reserved."""
         units, horizon = self.units, self.units.model.horizon
         self.grid.clear()
-        self._ends.clear()
-        self._ending.clear()
+        for each in (self._ending, self._beginning, self._reserved):
+            each.clear()
         self._now, self._starts, self._releases = state.now, state.starts, state.releases
         self._moves = not self._take_lost_capacity(state)
         for allocation in state.running:
             length = max(units.steps(allocation.expected_end_s - state.now), 1)
             self._moves &= length <= horizon
             self._add(SlottedTask(allocation.task, length, units.units(allocation.held)), 0)
-        self._reserved, self._soonest = {}, inf
         for task, place in state.reservations.items():
             ahead = max(place.start_s - state.now, 0.0)
             start = int(ahead // units.step_s)

@@ -179,10 +179,11 @@ class SlottedTracker:
         if not steady:
             left = self._slots.vacate()
             placed = [piece for slot in left if (piece := self._pieces[slot]) is not None]
-        if not self._plan.follow(state, placed):
+        spans = self._plan.follow(state, placed)
+        if spans is None:
             self._forget_starts()
-        elif placed:
-            self._forget_collisions(placed)
+        elif spans:
+            self._forget_collisions(spans)
         if state.now != self._now:
             self._count_steps(state)
         if not steady:
@@ -199,12 +200,10 @@ class SlottedTracker:
         self._known_until = [_FOREVER if piece is None else 0 for piece in self._pieces]
         self._possible_until = 0
 
-    def _forget_collisions(self, placed: Sequence[SlottedTask]) -> None:
-        """Forget the earliest starts that collide with placed tasks; the others stay."""
+    def _forget_collisions(self, spans: Iterable[tuple[int, int]]) -> None:
+        """Forget the earliest starts that collide with ticks (begin, end) just taken."""
         starts, until, pieces = self._starts, self._known_until, self._pieces
-        for other in placed:
-            end = self._plan.end_of(other.task)
-            begin = end - other.length
+        for begin, end in spans:
             for slot, start in enumerate(starts):
                 if (
                     0 < start < end

@@ -65,7 +65,7 @@ class KeptProfile:
         if not self._made:
             return self.make(state)
         self.profile.advance(state.now)
-        freed = self._take_back(state) if self._reserved else False
+        freed = self._take_back(state)
         for allocation in state.ended:
             freed |= self._take_in_end(allocation, state.now)
         if not self._is_true(state):
@@ -118,7 +118,7 @@ class KeptProfile:
         """Return whether the state is as planned."""
         now, due = state.now, self.due(state.now)
         return (
-            self._overdue_now(state) == self._overdue
+            self._overdue == self._overdue_now(state)
             and (not due or due[0].start_s == now)  # or else a start was missed
             and self.profile.known_until > now
             and self.profile.agrees(state.room, due)
@@ -181,8 +181,9 @@ class KeptProfile:
 
     def next_start(self, after: float = -inf) -> float:
         """Return the first planned start later than `after`, infinity if there is none."""
-        position = bisect_right(self._by_start, after, key=_START)
-        return self._by_start[position].start_s if position < len(self._by_start) else inf
+        held = self._by_start
+        position = bisect_right(held, after, key=_START) if held else 0
+        return held[position].start_s if position < len(held) else inf
 
 
 def _in_order(hold: Hold) -> tuple[float, int]:

@@ -242,19 +242,9 @@ class Profile(ABC):
     def _total_free_in(self, steps: Ints) -> Floats:
         """Return (n, R) what is free over all machines in (n,) steps."""
 
-    @abstractmethod
-    def copy(self) -> Profile:
-        """Return an independent copy."""
-
     def least_free(self) -> LeastFree | None:
         """Return what stays free of the one resource of one machine; None if there is more."""
         return None
-
-    def _copy_facts(self, twin: Profile) -> None:
-        """Give a copy what this profile knows of capacity steps."""
-        twin.steps, twin.known_until, twin._ahead = self.steps, self.known_until, self._ahead
-        twin._cycle_s, twin._settled = self._cycle_s, self._settled
-        twin._all_begun = self._all_begun
 
     def take(self, on: Placement, request: Sequence[float], start: float, end: float) -> None:
         """Take resources in ``[start, end)``, for at least a tick; `end` may be infinite."""
@@ -461,12 +451,6 @@ class PoolProfile(Profile):
             return None
         return LeastFree(self._times, self._free[0])
 
-    def copy(self) -> PoolProfile:
-        twin = PoolProfile(0.0, ())
-        twin._times, twin._free = self._times.copy(), [column.copy() for column in self._free]
-        self._copy_facts(twin)
-        return twin
-
     def _repeat(self, position: int) -> None:
         for column in self._free:
             column.insert(position, column[position - 1])
@@ -561,9 +545,10 @@ class MachineProfile(Profile):
         # What lies after `start` is the task's own, and fits.
         if not self._promising(task, self._times[0], start):
             return None
-        without = self.copy()
-        without.give(on, task.request, start, start + task.estimate_s)
-        found = without.earliest(task, rule)
+        own = on, task.request, start, start + task.estimate_s
+        self.give(*own)
+        found = self.earliest(task, rule)
+        self.take(*own)
         return found if found is not None and found[0] < start else None
 
     def _fit(self, task: Task, start: float, rule: PlacementRule | None) -> Placement | None:
@@ -592,12 +577,6 @@ class MachineProfile(Profile):
     def _total_free_in(self, steps: Ints) -> Floats:
         total: Floats = self._free[steps].sum(axis=1)
         return total
-
-    def copy(self) -> MachineProfile:
-        twin = MachineProfile(0.0, self._room)
-        twin._times, twin._free = self._times.copy(), self._free.copy()
-        self._copy_facts(twin)
-        return twin
 
     def _repeat(self, position: int) -> None:
         self._free = np.insert(self._free, position, self._free[position - 1], axis=0)

@@ -438,7 +438,7 @@ class State:
         return self._outlook.rejectable(task)
 
     def profile(self) -> Profile:
-        """Return the free resources over future time, a fresh copy to plan in.
+        """Return the free resources over future time, a fresh profile to plan in.
 
         Running tasks end as expected (overdue ones now); reservations and capacity steps are in.
         """

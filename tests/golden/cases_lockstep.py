@@ -22,10 +22,8 @@ from simkit.agent.slotted import Slotted
 from simkit.learners.lockstep import Lockstep, MeteredLockstep
 from simkit.learners.lockstep.class_games import ClassGames
 from simkit.learners.lockstep.class_slots import ClassLockstep
-from simkit.learners.lockstep.endless import EndlessLockstep
 from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learners.lockstep.outcome import outcome
-from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
+from simkit.learners.lockstep.outcome import outcome, summary
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.rules import ORDERS
 from simkit.learners.lockstep.ready_pool.rules import play as play_by_rule
@@ -73,14 +71,15 @@ def slots(kind: type[Lockstep] = Lockstep, **rules: Any) -> dict[str, Any]:
 
 
 def endless_slots() -> dict[str, Any]:
-    games, rng = EndlessLockstep(Slotted(slots=5, backlog=8), 6, 30), np.random.default_rng(3)
+    model, rng = Slotted(slots=5, backlog=8), np.random.default_rng(3)
+    games = Lockstep(model, JobSets.empty(6, 30, model.resources), endless=True)
     fresh, rows = deeprm_sets(60), 0
     seen: list[Any] = []
 
     def begin(replicas: Any) -> None:
         nonlocal rows
         taken = fresh.take(np.arange(rows, rows + len(replicas)))
-        width = games.job_sets.length.shape[1] - taken.length.shape[1]
+        width = games.sets.length.shape[1] - taken.length.shape[1]
         pad = [(0, 0), (0, width)]
         games.begin(replicas, JobSets(
             np.pad(taken.enter, pad), np.pad(taken.length, pad), np.pad(taken.size, [*pad, (0, 0)]),
@@ -94,7 +93,7 @@ def endless_slots() -> dict[str, Any]:
             ended = np.flatnonzero(games.over)
             seen += [games.start[ended], games.finish[ended], games.steps[ended]]
             seen.append(
-                rounded([value for part in games.summary(ended).values() for value in part])
+                rounded([value for part in summary(games, ended).values() for value in part])
             )
             begin(ended)
     return {"games": rows, "played": digest(seen)}
@@ -151,7 +150,7 @@ def ready(sections: Mapping[str, Any], **rules: Any) -> dict[str, Any]:
     while len(games.active):
         games.step(drawn(games.mask(), rng))
     return {
-        "played": digest([games.start, games.end, games.rejected, games.decisions, games.hours]),
+        "played": digest([games.start, games.end, games.rejected, games.decisions, games.steps]),
         "value": digest(rounded(games.value_ratio())),
     }
 
@@ -160,7 +159,7 @@ def ready_by_rule(order: str) -> dict[str, Any]:
     streams = streams_of(ready_scenario(), [1, 2, 3], HOURS + 48)
     games = ReadyGames(POOL_OF_JOBS, streams, hours=HOURS, late_leave=True)
     play_by_rule(games, ORDERS[order])
-    return {"played": digest([games.start, games.end, games.hours])}
+    return {"played": digest([games.start, games.end, games.steps])}
 
 
 def endless_ready() -> dict[str, Any]:
@@ -171,11 +170,11 @@ def endless_ready() -> dict[str, Any]:
         given += count
         return streams_of(ready_scenario(), range(given - count, given), HOURS + 48)
 
-    games = EndlessReadyGames(POOL_OF_JOBS, 4, fresh, hours=HOURS, late_leave=True)
+    games = ReadyGames(POOL_OF_JOBS, fresh(4), hours=HOURS, late_leave=True, fresh=fresh)
     for _ in range(1200):
         actions = drawn(games.mask(), rng)
         games.step(actions)
-        seen.append([actions, games.begun, games.hours])
+        seen.append([actions, games.begun, games.steps])
     return {"games": given, "played": digest(seen)}
 
 

@@ -33,7 +33,7 @@ def check_acts_as_in_lockstep(made: Any, where: Scenario, folder: Path) -> None:
     while len(games.active):
         scores = network.logits(games.observe())
         games.step(np.where(games.mask(), scores, -np.inf).argmax(axis=1))
-    until = int(games.hours[0])  # then the game was over
+    until = int(games.steps[0])  # then the game was over
     mine = {job: hour for job, hour in enumerate(games.start[0].tolist()) if 0 <= hour < until}
     assert hours_of_starts(load_agent(folder, where), Episodes(where).prepare(5), until) == mine
 

@@ -122,7 +122,7 @@ SMALLEST: dict[str, Smallest] = {
         {"starts": "ahead", "job_sets": 100},
     ]),
     "rare": Smallest(ready_scenario, REPLAYED, [
-        {"warm_up": 2, "reject": True, "critics": 2, "filter": "exponential", "popart": False},
+        {"warm_up": 2, "reject": True, "critics": 2, "popart": False},
         {"max_start": 12, "hours": 40, "replay": 60},
     ]),
     "reinforce": Smallest(deeprm_scenario, {

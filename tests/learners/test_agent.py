@@ -18,7 +18,7 @@ from simkit.agent.observe_slots import compact_schema
 from simkit.agent.slotted import Slotted
 from simkit.errors import PolicyError, RunError, ScenarioError
 from simkit.experiment.api import simulate
-from simkit.learners.agent import load_agent
+from simkit.learners.agent import ViewAgent, load_agent
 from simkit.learners.common.bundle import (
     ViewDescription,
     describe_view,
@@ -29,7 +29,6 @@ from simkit.learners.common.bundle import (
     write_bundle,
 )
 from simkit.learners.common.shapes import PerceptronShape
-from simkit.learners.games.view_agent import ViewAgent
 from simkit.policy import SystemInfo
 from simkit.scenario import Scenario
 from simkit.verify import verify_run

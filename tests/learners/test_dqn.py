@@ -205,7 +205,7 @@ def test_a_return_is_compared_with_the_mean_of_its_slice():
     assert all(row["discount"] == 0.0 for row in found)
 
 
-@pytest.mark.parametrize("key", [{"mask": "none"}, {"network": "perceptron"}, {"penalty": 30}])
+@pytest.mark.parametrize("key", [{"mask": "none"}, {"network": "perceptron"}, {"shaping": False}])
 def test_rules_of_classes_are_refused_elsewhere(key):
     with pytest.raises(ScenarioError, match=f"learn.arguments.{next(iter(key))}: "):
         training(where=deeprm_scenario(), **key)

@@ -341,7 +341,7 @@ REFUSED: dict[str, list[tuple[Scenario | dict[str, Any], dict[str, Any], str]]] 
     "offline": [
         ({}, {"clone": 3}, "clone"),  # without data
         ({}, {"dataset": "x", "clone": 3, "offline": 3}, "iterations"),
-        ({}, DATA | {"filter": "soft"}, "filter"),
+        ({}, DATA | {"actor": "hard"}, "actor"),
         ({}, {"decisions": 1}, "decisions"),
         ({}, {"rollouts": 3}, "rollouts"),  # games have no end
     ],

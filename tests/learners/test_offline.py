@@ -52,9 +52,7 @@ def training(where: Scenario | None = None, **arguments: Any) -> ActorCriticTrai
     return small_training("offline", where=where, **arguments)
 
 
-@pytest.mark.parametrize(
-    "further", [{}, {"actor": "regression", "filter": "exponential", "critics": 1}]
-)
+@pytest.mark.parametrize("further", [{}, {"actor": "regression", "critics": 1}])
 def test_resumed_with_data_is_as_not_interrupted(further, data, tmp_path):
     check_resume(lambda: training(dataset=data, **PHASES, **further), tmp_path)
 

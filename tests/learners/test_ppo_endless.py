@@ -109,7 +109,7 @@ def test_pools_of_several_sizes_are_played_side_by_side():
     """Each game shows its own pool; the shares of jobs are those of the sizes."""
     made = training(units=[4, 10, 30], games=7)
     assert isinstance(made.games, GamesOfSizes)
-    capacities = [part.streams.capacity for part in made.games.parts]
+    capacities = [part.sets.capacity for part in made.games.parts]
     assert capacities == [(4, 4), (10, 10), (30, 30)]
     assert [len(part.active) for part in made.games.parts] == [3, 2, 2]
     seen = made.games.observe()

@@ -5,56 +5,28 @@ None of them passes a gradient on to the critic.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 
 from simkit.learners.common.actor_critic.critics import expected_value
 from simkit.learners.common.distributions import entropy, log_probability
 
-__all__ = [
-    "Filter",
-    "imitation_loss",
-    "regression_weights",
-    "soft_policy_loss",
-    "temperature_loss",
-]
-
-Filter = Literal["binary", "exponential"]
-"""Imitate actions that are better than the mean, all equally; or all, weighted by advantage."""
+__all__ = ["imitation_loss", "is_better", "soft_policy_loss", "temperature_loss"]
 
 
 @torch.no_grad()
-def regression_weights(
-    values: Tensor,
-    log_probabilities: Tensor,
-    actions: Tensor,
-    kind: Filter = "binary",
-    temperature: float = 1.0,
-    largest: float = 20.0,
-) -> Tensor:
-    """Return (B,) weights by which to imitate actions.
+def is_better(values: Tensor, log_probabilities: Tensor, actions: Tensor) -> Tensor:
+    """Return (B,) 1 for actions that are better than the policy's mean, else 0.
 
-    They depend on the advantage A = Q(s, a) - Σ π Q. The binary weight is 1 if A > 0, else 0; the
-    exponential one is exp(A / β), at most `largest`. Z. Wang et al., "Critic regularized
-    regression" (2020), equations 4 and 5; the exponential weight is also that of A. Nair, A. Gupta,
-    M. Dalal and S. Levine, "AWAC: accelerating online reinforcement learning with offline datasets"
-    (2020).
+    Z. Wang et al., "Critic regularized regression" (2020), equation 4.
 
     Args:
         values: (B, A) Q.
         log_probabilities: (B, A) log π, -inf where an action is masked.
         actions: (B,) int64, actions taken.
-        kind: binary or exponential.
-        temperature: β, above 0.
-        largest: largest exponential weight, above 0.
     """
     taken = values.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
-    advantage = taken - expected_value(values, log_probabilities)
-    if kind == "binary":
-        return (advantage > 0).to(values.dtype)
-    return (advantage / temperature).exp().clamp(max=largest)
+    return (taken - expected_value(values, log_probabilities) > 0).to(values.dtype)
 
 
 def imitation_loss(log_probabilities: Tensor, actions: Tensor, weights: Tensor) -> Tensor:

@@ -39,7 +39,7 @@ def _qos(games: ReadyGames) -> Floats:
 
 def _density(games: ReadyGames) -> Floats:
     """Return the negative of value over the larger share of a resource times hours."""
-    share = (games.sizes() / np.array(games.streams.capacity)).max(axis=-1)
+    share = (games.sizes() / np.array(games.sets.capacity)).max(axis=-1)
     work = share * games.facts("length")
     return -games.facts("value") / np.where(work > 0, work, 1.0)
 

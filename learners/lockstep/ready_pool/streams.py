@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from simkit.arrays import Bools, Floats, Ints
+from simkit.arrays import Floats, Ints
 from simkit.engine.admission import check_lateness
 from simkit.engine.machines_on import PoolUnits
 from simkit.errors import ScenarioError
 from simkit.experiment import Experiment
 from simkit.gym.episodes import Episodes
-from simkit.learners.lockstep import NEVER
+from simkit.learners.lockstep.job_sets import NEVER, JobSets
 from simkit.learners.lockstep.pool_in_steps import change_problems
 from simkit.learners.lockstep.ready_pool.energy import (
     SIGNALS,
@@ -40,15 +40,12 @@ _OF_ENERGY = frozenset({"energy-cost", "carbon"})
 
 
 @dataclass(frozen=True)
-class JobStreams:
-    """S streams of up to J jobs, and T hours of power; hour 0 is that of the first submission."""
+class JobStreams(JobSets):
+    """S streams of up to J jobs, and T hours of power; hour 0 is that of the first submission.
 
-    enter: Ints
-    """(S, J) hour in which each job is submitted, ascending; `NEVER` for padding."""
-    length: Ints
-    """(S, J) hours that it takes."""
-    size: Ints
-    """(S, J, R) units that it asks for."""
+    Jobs are padded with those that never `enter`.
+    """
+
     qos: Floats
     """(S, J) its quality of service, 1 without one."""
     value: Floats
@@ -67,28 +64,16 @@ class JobStreams:
     """Seconds of an hour."""
     energy: PoolEnergy | None = None
     """What the units draw, where energy is accounted for."""
+    PADDING: ClassVar = {
+        "enter": NEVER, "length": 0, "size": 0, "qos": 0.0, "value": 0.0, "last_start": NEVER,
+        "due": inf,
+    }  # fmt: skip
+    OTHERS: ClassVar = ("powered", "signals")
 
-    def __len__(self) -> int:
-        """Return S."""
-        return len(self.enter)
-
-    @property
-    def there(self) -> Bools:
-        """(S, J) jobs that are not padding."""
-        return self.enter < NEVER
-
-    def widened(self, jobs: int) -> JobStreams:
-        """Return the same with padding up to J = `jobs`, at least as many as there are."""
-        more = jobs - self.enter.shape[1]
-        padding = {"enter": NEVER, "last_start": NEVER, "due": inf}
-        columns: dict[str, Any] = {
-            name: np.pad(
-                getattr(self, name), ((0, 0), (0, more), (0, 0))[: getattr(self, name).ndim],
-                constant_values=padding.get(name, 0),
-            )
-            for name in ("enter", "length", "size", "qos", "value", "last_start", "due")
-        }  # fmt: skip
-        return replace(self, **columns) if more else self
+    def powered_at_first(self, hours: int) -> Ints:
+        """Return (H, R, S) units that have power in the first H = `hours`."""
+        hour = np.minimum(np.arange(hours), self.powered.shape[1] - 1)
+        return np.moveaxis(self.powered[:, hour], 0, -1)
 
 
 class StreamSource:
@@ -195,6 +180,8 @@ def _problems(experiment: Experiment, step_s: float | None) -> Iterable[str]:
     for name, times in (("submit", load.submit_time_s), ("run", load.run_time_s)):
         if step_s is not None and np.fmod(times, step_s).any():
             yield f"workload: {name} times must be multiples of scheduling.step, {step_s:g} s"
+    if not load.run_time_s.all():
+        yield "workload: lock-step knows jobs of a step or more; leave out those that take no time"
     if np.fmod(load.request, 1.0).any() or np.fmod(cluster.capacity, 1.0).any():
         yield "workload: lock-step knows whole units of resources"
     if scenario.estimates.type != "actual":

@@ -168,7 +168,7 @@ def withheld(place: Workplace, setting: DeepRMSetting) -> Withheld:
     length, slowdown = [], []
     for seed in range(setting.seeds):
         game, idle, held = _watched(place, DeepRMRun(load, seed), setting)
-        sets = game.job_sets
+        sets = game.sets
         steps, withheld_steps = steps + int(game.steps.sum()), withheld_steps + idle
         lengths.update(sets.length[held].tolist())
         # a job that has not ended counts with its slowdown so far

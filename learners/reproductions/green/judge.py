@@ -16,7 +16,7 @@ from simkit.arrays import Floats, Ints, stream
 from simkit.learners.common.bundle import ViewDescription, read_bundle, up_to_date
 from simkit.learners.common.inference import masked_log_softmax, plain_network
 from simkit.learners.games.ready_pool import ReadySource
-from simkit.learners.lockstep import NEVER
+from simkit.learners.lockstep.job_sets import NEVER
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.rules import ORDERS, Rule, left_over, play, threshold
 from simkit.learners.reproductions.common import digest_of, kept_table, weights_hash
@@ -153,13 +153,13 @@ def games_of(
 def _judge(where: Circumstances, one: Candidate, streams: int, named: str) -> pl.DataFrame:
     games = games_of(where, streams, named=named, reject=one.reject)
     play(games, one.make())
-    submitted = games.streams.enter < where.hours
+    submitted = games.sets.enter < where.hours
     done = (games.start >= 0) & (games.end <= where.hours)
     return pl.DataFrame(
         {
             "stream": np.arange(streams),
             "value": games.value_ratio(in_time=where.late == "leave"),
-            "cost": games.costs / np.maximum(games.hours, 1),
+            "cost": games.costs / np.maximum(games.steps, 1),
             "completed": (submitted & done).sum(axis=1) / np.maximum(submitted.sum(axis=1), 1),
             "utilisation": _utilisation(games, where.hours),
         }
@@ -168,7 +168,7 @@ def _judge(where: Circumstances, one: Candidate, streams: int, named: str) -> pl
 
 def _utilisation(games: ReadyGames, hours: int) -> Floats:
     """Return (S,) the share of powered units that jobs held until an hour."""
-    streams, ends = games.streams, np.minimum(games.end, hours)
+    streams, ends = games.sets, np.minimum(games.end, hours)
     starts = np.where(games.start >= 0, np.minimum(games.start, hours), 0)
     held = np.where((games.start >= 0) & (games.end < NEVER), np.maximum(ends - starts, 0), 0)
     used = (held[..., None] * streams.size).sum(axis=1) / streams.powered[:, :hours].sum(axis=1)

@@ -98,15 +98,6 @@ def test_over_n_decisions_by_hand():
     assert steps.add(5, 1, 1.0, 6, over=False) == []  # the next episode
 
 
-def test_an_episode_that_is_cut_off_keeps_what_may_come():
-    steps = NSteps(3, 0.5)
-    steps.add(0, 7, 1.0, 1, over=False)
-    first, second = steps.add(1, 8, 2.0, 2, over=False, cut=True)
-    assert (first["reward"], first["discount"]) == (2.0, 0.25)
-    assert (second["reward"], second["discount"]) == (2.0, 0.5)
-    assert steps.state() == {}
-
-
 def test_what_a_column_cannot_hold_is_refused():
     memory = Replay(3)
     memory.add({"reward": 0})

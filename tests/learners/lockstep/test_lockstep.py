@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from simkit.agent.slotted import Slotted
 from simkit.errors import PolicyError, ScenarioError
-from simkit.learners.lockstep import Lockstep, replicas
+from simkit.learners.lockstep import Lockstep, plan
 from simkit.learners.lockstep.job_sets import JobSets
 
 TINY = Slotted(
@@ -104,7 +104,7 @@ class TestRules:
     [
         ([0], "int64 of shape (1,); give one whole number for each of the 2 active replicas"),
         ([0.0, 1.0], "float64 of shape (2,); give one whole number"),
-        ([0, 3], "actions range from 0 to 3; they are slots 0 to 1, and 2 lets a step pass"),
+        ([0, 3], "actions range from 0 to 3; they are 0 to 2, and 2 lets a step pass"),
         ([-1, 0], "actions range from -1 to 0"),
     ],
 )
@@ -139,11 +139,11 @@ def test_bits_find_the_windows_that_a_pass_over_the_steps_finds(steps, share):
     rng = np.random.default_rng(steps)
     free = rng.random((steps, 5, 200)) < share
     length = rng.integers(0, steps + 2, (5, 200)).astype(np.int16)
-    bits = replicas.first_run(replicas.packed(free), length)
-    passed = replicas.first_run_of_many(free.astype(np.int16), length)
+    bits = plan.first_run(plan.packed(free), length)
+    passed = plan.first_run_of_many(free.astype(np.int16), length)
     assert (bits == passed).all()
 
 
 def test_no_replica_at_all():
     free, length = np.zeros((7, 0), np.bool_), np.zeros(0, np.int16)
-    assert replicas.first_run(replicas.packed(free), length).shape == (0,)
+    assert plan.first_run(plan.packed(free), length).shape == (0,)

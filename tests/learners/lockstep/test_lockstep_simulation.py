@@ -31,16 +31,19 @@ FIELDS = ("occupied", "length", "size", "backlog", "since_arrival")
 
 
 def workload(jobs, model):
+    """Return jobs as a workload, and as a set."""
     enter, length, *size = (np.array(column) for column in zip(*jobs, strict=True))
-    step_s = time_on_grid(model.step_s)
-    return one_task_jobs(enter * step_s, length * step_s, np.column_stack(size))
+    step_s, size = time_on_grid(model.step_s), np.column_stack(size)
+    return one_task_jobs(enter * step_s, length * step_s, size), JobSets(
+        enter[None], length[None], size[None]
+    )
 
 
 def assert_equal_runs(
-    model: Slotted, jobs: Workload, rng: np.random.Generator, *, looks: bool = True
+    model: Slotted, jobs: Workload, sets: JobSets, rng: np.random.Generator, *, looks: bool = True
 ) -> None:
     """Play random actions in both and compare all that is seen, and all starts and ends."""
-    env = Lockstep(model, JobSets.of([jobs], model))
+    env = Lockstep(model, sets)
     reward = make_reward("slowdown", {"least_run_s": model.step_s / 2})
     capacity = dict(zip(("cpu", "mem"), map(float, model.capacity), strict=True))
     rules = Rules(
@@ -100,10 +103,13 @@ def test_small_sets(jobs, backlog, step_s, looks, seed):
     model = replace(TINY, backlog=backlog, step_s=step_s)
     gaps = np.cumsum([gap for gap, *_ in jobs])
     jobs = [(gap, *rest) for gap, (_, *rest) in zip(gaps, jobs, strict=True)]
-    assert_equal_runs(model, workload(jobs, model), np.random.default_rng(seed), looks=looks)
+    assert_equal_runs(model, *workload(jobs, model), np.random.default_rng(seed), looks=looks)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_deeprm_at_130_percent(seed):
-    trace = DeepRMModel.of(offered_load=1.3).generate(np.random.default_rng(seed))
-    assert_equal_runs(Slotted(), trace.workload, np.random.default_rng(seed))
+    """The set that is drawn for learners is the workload of the same seed."""
+    drawn = DeepRMModel.of(offered_load=1.3)
+    trace = drawn.generate(np.random.default_rng(seed))
+    sets = JobSets(*drawn.draw_sets(np.random.default_rng(seed), 1))
+    assert_equal_runs(Slotted(), trace.workload, sets, np.random.default_rng(seed))

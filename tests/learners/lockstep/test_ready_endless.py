@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from simkit.agent.ready_pool import ReadyPool, ready_set
-from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.streams import JobStreams, streams_of
 from simkit.scenario import Scenario
@@ -34,7 +33,7 @@ def test_each_game_is_as_one_that_ends():
         return streams_of(SCENARIO, seeds, HOURS + POOL.horizon)
 
     rules = {"hours": HOURS, "late_leave": True}
-    endless = EndlessReadyGames(POOL, 3, fresh, **rules)
+    endless = ReadyGames(POOL, fresh(3), fresh=fresh, **rules)
     current, ended, seen = [0, 1, 2], 0, defaultdict[int, list[tuple[Any, int]]](list)
     for _ in range(1000):
         shown, mask = ready_set(endless.view(), POOL), endless.mask()
@@ -69,9 +68,9 @@ def test_streams_of_unequal_length_take_turns():
         lengths.add(found.enter.shape[1])
         return found
 
-    endless, rng = EndlessReadyGames(POOL, 2, fresh, hours=HOURS), np.random.default_rng(0)
+    endless, rng = ReadyGames(POOL, fresh(2), hours=HOURS, fresh=fresh), np.random.default_rng(0)
 
-    def go(games: EndlessReadyGames, draws: np.random.Generator, steps: int) -> list[int]:
+    def go(games: ReadyGames, draws: np.random.Generator, steps: int) -> list[int]:
         shown = []
         for _ in range(steps):
             mask = games.mask()
@@ -81,7 +80,8 @@ def test_streams_of_unequal_length_take_turns():
 
     go(endless, rng, 300)
     assert len(lengths) > 1
-    other = EndlessReadyGames(POOL, 2, lambda n: streams_of(scenario, [5] * n, 168), hours=HOURS)
+    same = streams_of(scenario, [5, 5], 168)
+    other = ReadyGames(POOL, same, hours=HOURS, fresh=lambda _: same)
     other.restore(endless.state())
     steps = 8  # within which no game ends
     assert go(other, np.random.default_rng(1), steps) == go(

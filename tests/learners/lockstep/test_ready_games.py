@@ -26,9 +26,9 @@ from simkit.engine.simulation import Simulation
 from simkit.errors import PolicyError, ScenarioError
 from simkit.gym.episodes import Episodes, Nowhere
 from simkit.learners.games.ready_pool import ReadySource
-from simkit.learners.lockstep import NEVER
+from simkit.learners.lockstep.job_sets import NEVER
+from simkit.learners.lockstep.ready_pool import streams
 from simkit.learners.lockstep.ready_pool.accounts import ACCOUNTS, COSTS, Accounts
-from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.streams import JobStreams, StreamSource, streams_of
 from simkit.policy import Action, Place, State, SystemInfo
@@ -167,7 +167,7 @@ class Both:
 
     def seen(self, state: State) -> np.ndarray:
         """Return the mask; it and all that is seen are the same in both."""
-        assert (state.now - self.hour0) / 3600 == self.games.hours[0]
+        assert (state.now - self.hour0) / 3600 == self.games.steps[0]
         mask, view = self.games.mask()[0], self.games.view()
         assert mask.tolist() == self.actions.mask(state).astype(bool).tolist()
         shown = ready_set(view, self.pool), ready_image(view, self.pool, (10, 10))
@@ -198,7 +198,7 @@ class Both:
 
     def is_over(self, now: float) -> bool:
         hours = round((now - self.hour0) / 3600)
-        return not len(self.games.active) and hours == self.games.hours[0]
+        return not len(self.games.active) and hours == self.games.steps[0]
 
     def collect(self, now: float) -> list[float]:
         return [part.collect(now) for part in self.rewards]
@@ -264,7 +264,7 @@ def test_games_without_end_account_as_each_of_them():
         return np.array([games.accounts.reward(name)[0] for name in parts])
 
     rules: dict[str, Any] = {"hours": 150, "late_leave": True, "backlog": 4, "accounts": parts}
-    endless = EndlessReadyGames(POOL, 1, fresh, **rules)
+    endless = ReadyGames(POOL, fresh(1), fresh=fresh, **rules)
     before = np.array([endless.accounts.reward(name)[0] for name in parts])
     total, begun = before, 0
     while begun < 4:
@@ -361,3 +361,12 @@ def test_scenarios_that_lock_step_does_not_know_are_refused(changed, place):
     stated = scenario(WIND).model_dump(mode="json", exclude_unset=True) | changed
     with pytest.raises(ScenarioError, match=place):
         streams_of(Scenario.model_validate(stated), [1], 20)
+
+
+def test_jobs_that_take_no_time_are_refused():
+    """They would be padding."""
+    experiment = Episodes(scenario()).prepare(1)
+    load = replace(experiment.trace.workload, run_time_s=np.zeros(25))
+    changed = replace(experiment, trace=replace(experiment.trace, workload=load))
+    found = list(streams._problems(changed, 3600.0))
+    assert [text for text in found if "take no time" in text]

@@ -213,8 +213,6 @@ def test_profiles_against_a_grid(data, shape):
     now = data.draw(st.integers(0, 5))
     for profile in profiles:
         profile.advance(float(now))
-        copy = profile.copy()
-        copy.take(((0, 1),), (1.0,) * resources, float(now), np.inf)  # changes only the copy
     wanted = data.draw(tasks(resources, machines))
     after = data.draw(st.integers(now, END))
     for profile in profiles:

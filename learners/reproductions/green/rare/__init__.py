@@ -169,7 +169,7 @@ def _bound(place: Workplace, size: Size, where: Circumstances) -> float:
     path = place.work / f"bound-{digest_of([asdict(own), streams])}.json"
     if not path.exists():
         games = games_of(own, streams)
-        load, found = games.streams, []
+        load, found = games.sets, []
         for row in range(streams):
             submitted = load.enter[row] < own.hours
             due = (load.last_start[row] + load.length[row])[submitted] * _HOUR_S

@@ -12,7 +12,7 @@ from simkit.learners.common.actor_critic.off_policy import (
 )
 from simkit.learners.common.actor_critic.policy_losses import (
     imitation_loss,
-    regression_weights,
+    is_better,
     soft_policy_loss,
 )
 from simkit.learners.common.shapes import SetScorerShape
@@ -80,7 +80,7 @@ def test_it_learns_where_to_go_from_random_decisions(soft):
         if soft:
             loss = soft_policy_loss(values, chances, temperature)
         else:
-            weights = regression_weights(values, chances, batch.actions)
+            weights = is_better(values, chances, batch.actions)
             loss = imitation_loss(chances, batch.actions, weights)
         optimiser.zero_grad()
         (error + loss).backward()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 
 from simkit.learners.common.actor_critic.policy_losses import (
     imitation_loss,
-    regression_weights,
+    is_better,
     soft_policy_loss,
     temperature_loss,
 )
@@ -35,18 +33,10 @@ def test_a_clone_has_the_frequencies_of_what_it_imitates():
     assert found.tolist() == pytest.approx([2 / 8, 1 / 8, 5 / 8], abs=1e-3)
 
 
-def test_the_binary_filter_keeps_actions_that_beat_the_policy():
+def test_only_actions_that_beat_the_policy_are_imitated():
     chances = torch.full((3, 3), 1 / 3).log()
-    weights = regression_weights(VALUES.expand(3, 3), chances, torch.tensor([0, 1, 2]))
+    weights = is_better(VALUES.expand(3, 3), chances, torch.tensor([0, 1, 2]))
     assert weights.tolist() == [0.0, 0.0, 1.0]  # the policy's mean is 7 / 3
-
-
-def test_exponential_weights_grow_with_the_advantage_up_to_the_largest():
-    chances = torch.full((3, 3), 1 / 3).log()
-    weights = regression_weights(
-        VALUES.expand(3, 3), chances, torch.tensor([0, 1, 2]), "exponential", 0.5, 20.0
-    )
-    assert weights.tolist() == pytest.approx([math.exp(-8 / 3), math.exp(-2 / 3), 20.0], rel=1e-4)
 
 
 def test_weighted_regression_tilts_the_data_by_the_exponential():
@@ -69,7 +59,7 @@ def test_soft_policies_are_the_softmax_of_values_over_the_temperature():
 def test_actors_pass_no_gradient_on_to_critics():
     values = VALUES.clone().requires_grad_()
     chances = masked_log_softmax(torch.zeros(1, 3, requires_grad=True))
-    weights = regression_weights(values, chances, torch.tensor([2]), "exponential")
+    weights = is_better(values, chances, torch.tensor([2]))
     loss = soft_policy_loss(values, chances, 0.1) + imitation_loss(
         chances, torch.tensor([2]), weights
     )

@@ -22,8 +22,8 @@ from simkit.learners.common.shapes import PerceptronShape, SetPlaces, SetScorerS
 from simkit.plugins import find
 from simkit.results.job_metrics import JOB_METRICS
 from simkit.scenario import Scenario
-from simkit.training.evaluate import judge
 from simkit.training.held_out import Slice, Slices
+from simkit.training.judge import judge
 
 __all__ = ["SimulatedGames", "SimulatedSource", "Slice"]
 

@@ -43,7 +43,7 @@ from simkit.experiment import Experiment
 from simkit.results.metric import counted_resource
 from simkit.workload import Workload
 
-__all__ = ["METRICS", "TimeBound", "TimedJobs", "bounds_of", "time_bound"]
+__all__ = ["METRICS", "TimeBound", "TimedJobs", "bounds_of", "check_bounded", "time_bound"]
 
 METRICS: Final = (
     "turnaround_time_s", "wait_time_s", "slowdown", "bounded_slowdown",
@@ -169,6 +169,15 @@ def bounds_of(
     ]
 
 
+def check_bounded(metric: str) -> None:
+    """Raise ScenarioError for a metric that has no bound."""
+    if metric not in METRICS:
+        raise ScenarioError(
+            f"bound: {metric!r} has none{did_you_mean(metric, METRICS)}; there is one for "
+            f"{', '.join(METRICS)}"
+        )
+
+
 def time_bound(
     jobs: TimedJobs, capacity: Sequence[float] | Floats, metric: str = "turnaround_time_s", *,
     tau: float = 10.0, counted: int = 0, few: int = FEW,
@@ -185,11 +194,7 @@ def time_bound(
 
     Raises ScenarioError for another metric, or if a job asks for more than there is.
     """
-    if metric not in METRICS:
-        raise ScenarioError(
-            f"bound: {metric!r} has none{did_you_mean(metric, METRICS)}; there is one for "
-            f"{', '.join(METRICS)}"
-        )
+    check_bounded(metric)
     total = np.array(capacity, dtype=np.float64)
     if metric == "makespan_s":
         return _makespan(jobs, total)

@@ -2,8 +2,7 @@
 
 found = evaluate(scenario, [agent_candidate("trainings/mine"), policy_candidate("sjf")])
 
-`judge` sums up one run. A job that never ended counts with its value so far: a mean over the jobs
-that ended would flatter a policy that leaves difficult ones waiting.
+`simkit.training.judge` sums up one run.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
-from simkit import records
 from simkit.analysis.intervals import Interval, set_interval
+from simkit.analysis.time_bound import bounds_of, check_bounded
 from simkit.arrays import Floats
 from simkit.errors import (
     NoJobsError,
@@ -29,24 +28,12 @@ from simkit.errors import (
     RunError,
     ScenarioError,
     SimkitError,
-    did_you_mean,
 )
 from simkit.experiment import Experiment, prepare, replay
 from simkit.experiment.workers import Executor, InProcess, LocalProcesses, PlannedRun, SweepOutcome
 from simkit.files import read_json
-from simkit.policy.declared import PolicyMetric
-from simkit.results.all_metrics import (
-    better_of,
-    compute_metrics,
-    facts_of,
-    metric_numbers,
-    metrics_of_policies,
-    value_of,
-)
-from simkit.results.job_metrics import JOB_METRICS, JobMetric
-from simkit.results.metric import Better, counted_resource, distribution
+from simkit.results.job_metrics import JobMetric
 from simkit.results.output_folder import check_place, reason, whole_file, write_text
-from simkit.results.run_folder import Run
 from simkit.scenario import Scenario, refuse_sweep
 from simkit.scenario.bundled import agent_folder
 from simkit.scenario.overrides import anchor_paths
@@ -61,6 +48,13 @@ from simkit.training.held_out import (
     forget_logs,
     held_out,
     prepare_window,
+)
+from simkit.training.judge import (
+    NOTHING_JUDGED,
+    RunMetric,
+    judge,
+    judged_metric,
+    tables_judged,
 )
 
 
@@ -156,6 +150,9 @@ class Judged:
     killed: int
     beside: Mapping[str, float | None]
     """Further metrics → their means over the job sets that have a value."""
+    of_gap: float | None
+    """Share of the gap between the reference's `set_mean` and the bound that it closes; negative
+    if it is worse. None for the reference, without a bound, or without a gap."""
 
 
 @dataclass(frozen=True)
@@ -175,11 +172,14 @@ class Evaluation:
     candidates: tuple[Judged, ...]
     beside: Mapping[str, str]
     """Further metrics → their units."""
+    bound: float | None
+    """Mean over the job sets of what no schedule that finishes all jobs can be below; None if it
+    was not asked for. See `simkit.analysis.time_bound`."""
     identity: str
     """SHA-256 of what was asked: scenario, candidates, job sets, metrics and level."""
     rows: tuple[Mapping[str, Any], ...]
     """One for each candidate and job set: label, set (of windows: the number of the window), seed,
-    sum, jobs, submitted, …, and each further metric."""
+    sum, jobs, submitted, …, each further metric, and the bound, of a set's mean."""
 
     def frame(self) -> pl.DataFrame:
         """Return `rows` as a frame."""
@@ -200,6 +200,7 @@ def evaluate(
     unseen: Unseen | None = None,
     metric: str = "slowdown",
     beside: Sequence[str] = (),
+    bound: bool = False,
     level: float = 0.95,
     resamples: int = 2000,
     workers: int | None = None,
@@ -221,6 +222,7 @@ def evaluate(
         metric: of single jobs: slowdown, bounded_slowdown, wait_time_s, turnaround_time_s, …; or
             of the whole job set: wait_time_s.p99, makespan_s, …; see `judged_metric`.
         beside: further metrics, whose means are told beside it.
+        bound: also tell what no schedule can be below, which is known for some metrics.
         level: of confidence, between 0 and 1.
         resamples: of the bootstrap over job sets.
         workers: processes; None: one for each core.
@@ -239,6 +241,8 @@ def evaluate(
     if not candidates:
         raise ScenarioError("evaluate: no candidate; name an agent or a policy")
     chosen, further = judged_metric(metric), [judged_metric(name) for name in beside]
+    if bound:
+        check_bounded(metric)
     scenarios = [_with_policy(scenario, candidate, allow_code) for candidate in candidates]
     labels = labelled(candidates, [one.policy.label for one in scenarios])
     where = held_out(scenario, sets=sets, seeds=seeds, windows=windows, unseen=unseen)
@@ -255,6 +259,9 @@ def evaluate(
             _prepared(jobs[0])
         judging = partial(judge_job, metric=metric, tau=scenario.metrics.tau, beside=tuple(beside))
         rows = _run(jobs, judging, executor, on_end)
+        if bound:
+            least = _run(jobs[: len(where)], partial(bound_job, metric=metric), executor, on_end)
+            rows = [{**row, "bound": least[n % len(where)]["bound"]} for n, row in enumerate(rows)]
     finally:
         forget_logs()
     _refuse_equal_sets(rows, len(where))
@@ -330,6 +337,18 @@ def judge_job(
     return SweepOutcome(assignment, Path(), "done", metrics=found)
 
 
+def bound_job(job: PlannedRun, *, metric: str) -> SweepOutcome:
+    """Bound the mean of a metric on a job set, whatever the policy."""
+    assignment = {**job[0], "label": "bound"}
+    try:
+        (found,) = bounds_of(_prepared(job), [metric])
+    except NoJobsError:
+        return SweepOutcome(assignment, Path(), "done", metrics={"bound": None})
+    except SimkitError as error:
+        return SweepOutcome(assignment, Path(), "failed", str(error))
+    return SweepOutcome(assignment, Path(), "done", metrics={"bound": found.value})
+
+
 def _planned(scenario: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON of a job set's run; of a window of a log, that of the whole log."""
     return dict(scenario) if WINDOW in given else applied(scenario, given)
@@ -373,12 +392,15 @@ def _evaluation(
     sums, counts = sums[:, full], counts[:, full]
     means = sums / counts  # (candidates, S)
     reference = _reference(means.mean(axis=1), kinds, metric) if full.any() else 0
+    least = [row["bound"] for row in by_label[labels[0]] if row.get("bound") is not None]
+    bound = float(np.mean(least)) if least else None
     judged = [
         replace(
             _judged(label, kind, by_label[label], sums[i], counts[i], means, (i, reference), metric,
                     bootstrap),
             beside={one.name: _mean_of([row[one.name] for row in by_label[label]])
                     for one in further},
+            of_gap=None if i == reference else _share_of_gap(means[[reference, i]], bound),
         )
         for i, (label, kind) in enumerate(zip(labels, kinds, strict=True))
     ]  # fmt: skip
@@ -391,9 +413,18 @@ def _evaluation(
         reference=labels[reference],
         candidates=tuple(judged),
         beside={one.name: one.unit for one in further},
+        bound=bound,
         identity="",
         rows=tuple(rows),
     )
+
+
+def _share_of_gap(means: Floats, bound: float | None) -> float | None:
+    """Return the share of the gap to the bound that (2, S) the second closes, from the first."""
+    if bound is None or not means.size:
+        return None
+    before, after = means.mean(axis=1)
+    return float((before - after) / (before - bound)) if before > bound else None
 
 
 def _reference(means: Floats, kinds: Sequence[str], metric: JobMetric | RunMetric) -> int:
@@ -451,6 +482,7 @@ def _judged(
         ties=int((apart == 0).sum()),
         losses=int(((apart != 0) & ~better).sum()),
         beside={},
+        of_gap=None,
         **total,
     )
 
@@ -502,171 +534,3 @@ def write_evaluation(found: Evaluation, folder: Path) -> None:
         raise RunError(
             f"{folder}: cannot be written: {reason(error)}; choose another folder with --output"
         ) from error
-
-
-@dataclass(frozen=True)
-class RunMetric:
-    """A number of a whole run: each job set has one."""
-
-    name: str
-    unit: str
-    value: Callable[[Run, float, float], float | None]
-    """Function of a run, its last instant in s, at which what has not ended counts as ended, and
-    tau; None if it is undefined."""
-    tables: tuple[str, ...] = ()
-    """Tables that it reads besides `TABLES_JUDGED`."""
-    better: Better | None = "low"
-
-
-def _makespan(run: Run, last_s: float, _tau: float) -> float:
-    """Return last end - first submit, in s."""
-    end, submit = pl.col("end_time_s").fill_null(last_s), pl.col("submit_time_s")
-    return float(run.jobs.select(end.max() - submit.min()).item())
-
-
-def _of_policy(row: PolicyMetric) -> RunMetric:
-    """Return a metric that a policy brings; a run has 0 if nothing has started."""
-
-    def value(run: Run, last_s: float, _tau: float) -> float:
-        so_far = run.allocations.with_columns(pl.col("end_time_s").fill_null(last_s))
-        first: Any = run.jobs["submit_time_s"].min()
-        return value_of(row, so_far, first) or 0.0
-
-    return RunMetric(row.name, row.unit, value, ("allocations",), row.better)
-
-
-def _of_distribution(metric: JobMetric, number: str) -> RunMetric:
-    """Return a number of the distribution of a metric of jobs: ``p99``, ``max``."""
-
-    def value(run: Run, last_s: float, tau: float) -> float | None:
-        known = _values(run, metric, last_s, tau).to_numpy().astype(np.float64)
-        return distribution(known)[number]
-
-    return RunMetric(f"{metric.name}.{number}", metric.unit, value, better=metric.better)
-
-
-def _of_metrics(name: str, run: Run, _last_s: float, tau: float) -> float | None:
-    """Return a number of a run's metrics as metrics.json has it."""
-    numbers = metric_numbers(compute_metrics(run, tau=tau))
-    if name not in numbers:
-        raise RunError(f"--metric {name}: a run of this scenario has no {name}; take another one")
-    return numbers[name].value
-
-
-TABLES_JUDGED: Final = ("jobs", "timeline")
-"""The tables that `judge` reads."""
-MAKESPAN: Final = RunMetric("makespan_s", "s", _makespan)
-"""The makespan, in which jobs that have not ended count until the run's last instant."""
-NUMBERS: Final = ("mean", "std", "p50", "p90", "p99", "max")
-"""What may follow a metric of jobs after a point."""
-NOTHING_JUDGED: Final[dict[str, Any]] = {
-    "sum": 0.0, "jobs": 0, "submitted": 0, "unfinished": 0, "rejected": 0, "killed": 0,
-    "workload": "",
-}  # fmt: skip
-"""The result of `judge` for a run without jobs."""
-_GIVEN: Final = ("job_id", "submit_time_s", "trace_run_time_s")
-"""Columns that the workload gives."""
-
-
-def judged_metric(name: str) -> JobMetric | RunMetric:
-    """Return a metric by name.
-
-    Args:
-        name: of a metric of jobs, ``wait_time_s``, of a number of its distribution,
-            ``wait_time_s.p99``, ``makespan_s``, one that a policy brings, or any number of a run's
-            metrics.json: ``value_ratio``, ``carbon_kg``. All but the last count every job.
-
-    Raises ScenarioError, with the nearest name.
-    """
-    jobs = {metric.name: metric for metric in JOB_METRICS}
-    known: dict[str, JobMetric | RunMetric] = {**jobs, MAKESPAN.name: MAKESPAN}
-    head, _, number = name.partition(".")
-    if head in jobs and number in NUMBERS:
-        return _of_distribution(jobs[head], number)
-    if name not in known:
-        known |= {brought: _of_policy(row) for brought, row in metrics_of_policies().items()}
-    if name not in known and (facts := facts_of(name)) is not None:
-        value = partial(_of_metrics, name)
-        tables = (*records.TABLES, "power")
-        return RunMetric(name, facts.unit, value, tables, better_of(name))
-    if name not in known:
-        raise ScenarioError(
-            f"--metric {name}: {name!r} is not a metric, or a number of one such as "
-            f"wait_time_s.p99{did_you_mean(name, known)}"
-        )
-    return known[name]
-
-
-def tables_judged(*metrics: JobMetric | RunMetric) -> tuple[str, ...]:
-    """Return the tables that `judge` reads for some metrics."""
-    more = [name for each in metrics if isinstance(each, RunMetric) for name in each.tables]
-    return tuple(dict.fromkeys((*TABLES_JUDGED, *more)))
-
-
-def judge(
-    run: Run, metric: JobMetric | RunMetric, tau: float, *beside: JobMetric | RunMetric
-) -> dict[str, Any]:
-    """Return the sum of a metric over the jobs of a run, counts of jobs, and further metrics.
-
-    A job that did not end (or was rejected) counts as if it ended at the run's last instant, with
-    the run time of the trace: its slowdown so far. A metric of the whole run counts as that of one
-    job.
-
-    Args:
-        run: of any status, with `tables_judged`.
-        metric: from `judged_metric`.
-        tau: floor of the run time in bounded slowdowns, in s.
-        beside: further metrics.
-
-    Returns:
-        ``sum`` over the ``jobs`` that have a value, ``submitted``, ``unfinished`` (of these,
-        ``rejected``, ``killed``), ``workload``, a hash of the jobs themselves, and by name the mean
-        over the jobs of each further metric, None if no job has a value.
-    """
-    jobs = run.jobs
-    last_s = _last_s(run)
-    known = _values(run, metric, last_s, tau)
-    counts = {name: int((jobs["status"] == name).sum()) for name in ("rejected", "killed")}
-    given = jobs.select(*_GIVEN, *run.resources).sort(pl.col("job_id").cast(pl.String))
-    return {
-        "sum": float(known.sum()),
-        "jobs": len(known),
-        "submitted": len(jobs),
-        "unfinished": int((jobs["status"] != "finished").sum()),
-        **counts,
-        "workload": sha256(given.write_csv().encode()).hexdigest(),
-        **{one.name: _values(run, one, last_s, tau).mean() for one in beside},
-    }
-
-
-def _values(run: Run, metric: JobMetric | RunMetric, last_s: float, tau: float) -> pl.Series:
-    """Return the values of the jobs that have one, or that of the run."""
-    if isinstance(metric, RunMetric):
-        found = metric.value(run, last_s, tau) if len(run.jobs) else None
-        return pl.Series([] if found is None else [found], dtype=pl.Float64)
-    value = metric.value(tau, counted_resource(run.resources))
-    return _so_far(run.jobs, last_s).select(value.alias("v"))["v"].drop_nulls()
-
-
-def _so_far(jobs: pl.DataFrame, last_s: float) -> pl.DataFrame:
-    """Return the jobs, with the missing times of unfinished ones filled in."""
-    unfinished = pl.col("end_time_s").is_null()
-    wait = pl.lit(last_s) - pl.col("submit_time_s")
-    return jobs.with_columns(
-        wait_time_s=pl.col("wait_time_s").fill_null(wait),
-        turnaround_time_s=pl.col("turnaround_time_s").fill_null(wait),
-        end_time_s=pl.col("end_time_s").fill_null(last_s),
-        run_time_s=pl.when(unfinished)
-        .then(pl.col("trace_run_time_s"))
-        .otherwise(pl.col("run_time_s")),
-    )
-
-
-def _last_s(run: Run) -> float:
-    """Return the last instant of a run, in s."""
-    latest = (
-        run.scan("timeline").select(pl.col("time_s").max()).collect().item(),
-        run.jobs["end_time_s"].max(),
-        run.jobs["submit_time_s"].max(),
-    )
-    return max((float(time) for time in latest if isinstance(time, (int, float))), default=0.0)

@@ -28,8 +28,8 @@ from simkit.errors import PluginError, RunError, ScenarioError, SimkitWarning
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.ready_pool.rules import ORDERS, play
 from simkit.scenario import Scenario
-from simkit.training.evaluate import judged_metric
 from simkit.training.held_out import metric_of_agents
+from simkit.training.judge import judged_metric
 from simkit.training.train import train
 
 LEARNERS = plugins.names("simkit.learners")

@@ -39,8 +39,8 @@ from simkit.learners.reproductions.sofia.study import (
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import load_scenario
 from simkit.training import Workplace
-from simkit.training.evaluate import judge, judged_metric
 from simkit.training.held_out import applied
+from simkit.training.judge import judge, judged_metric
 
 CUT: Final = 150
 """Step after which the study's episodes end."""

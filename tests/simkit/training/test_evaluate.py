@@ -19,11 +19,10 @@ from simkit.scenario.yaml_document import load_scenario
 from simkit.training.evaluate import (
     Candidate,
     evaluate,
-    judge,
-    judged_metric,
     policy_candidate,
 )
 from simkit.training.held_out import held_out, metric_of_agents, parse_seeds
+from simkit.training.judge import judge, judged_metric
 
 NEVER = '''
 class Never:
@@ -329,3 +328,23 @@ def test_sets_without_a_job_are_counted_and_left_out():
     )
     assert (found.sets, found.empty_sets) == (16, 1)
     assert found.candidates[0].submitted == sum(row["jobs"] for row in found.rows)
+
+
+def test_the_bound_is_below_every_candidate_and_says_how_near_each_comes():
+    scenario = load_scenario(scenario_path("quickstart"), overrides={"workload.window.jobs": 60})
+    candidates = [policy_candidate(text) for text in ("fcfs", "fcfs+easy", "sjf+easy")]
+    found = evaluate(
+        scenario, candidates, windows=range(3), metric="turnaround_time_s", bound=True, workers=1
+    )
+    assert found.bound is not None
+    best = min(one.set_mean for one in found.candidates)
+    assert 0 < found.bound <= best
+    for one in found.candidates:
+        if one.label == found.reference:
+            assert one.of_gap is None
+        else:
+            assert one.of_gap == pytest.approx((best - one.set_mean) / (best - found.bound))
+    sets = found.frame().group_by("set").agg(pl.col("bound").unique().len().alias("bounds"))
+    assert sets["bounds"].to_list() == [1, 1, 1]
+    with pytest.raises(ScenarioError, match="'carbon_kg' has none"):
+        evaluate(scenario, candidates, windows=range(3), metric="carbon_kg", bound=True)

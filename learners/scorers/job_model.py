@@ -146,7 +146,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Hold:
-    """Which jobs are passed over while anything runs; see `simkit.policies.hold`."""
+    """Which jobs are passed over while anything runs; see `simkit.policies.easy`."""
 
     longer_than_s: float
     keep_free: float

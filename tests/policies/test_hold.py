@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import ScenarioError
-from simkit.policies.easy import Easy
-from simkit.policies.hold import Hold
+from simkit.policies.easy import Easy, Hold
 from simkit.policies.orderings import FCFS, SAF, SJF
 from simkit.policy.ordered import OrderedPolicy
 from simkit.workload.cluster import Cluster, Maintenance

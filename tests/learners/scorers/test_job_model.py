@@ -18,7 +18,7 @@ from simkit.learners.reproductions.rlscheduler.study import RULES
 from simkit.learners.scorers.job_model import Hold, PoolJobs, Rule, simulate
 from simkit.learners.scorers.job_scorer import Backfill, JobScorer
 from simkit.policies.easy import Easy
-from simkit.policies.hold import Hold as HoldRule
+from simkit.policies.easy import Hold as HoldRule
 from simkit.policies.orderings import SAFP, SJF
 from simkit.policies.rlscheduler import RLScheduler
 from simkit.policy.ordered import OrderedPolicy

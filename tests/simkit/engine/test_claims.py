@@ -8,9 +8,8 @@ from engine_runs import a_bag, a_gang, make_jobs, pool, simulate
 
 from simkit.policies.conservative import Conservative
 from simkit.policies.drf import DRF
-from simkit.policies.easy import Easy
+from simkit.policies.easy import Easy, Hold
 from simkit.policies.fitness import Balance, BestFit, FirstFit, Tetris
-from simkit.policies.hold import Hold
 from simkit.policies.orderings import FCFS, SJF
 from simkit.policies.ready_pool import ReadyPool
 from simkit.policies.rlscheduler import RLScheduler

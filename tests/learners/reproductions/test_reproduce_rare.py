@@ -30,9 +30,9 @@ def test_all_are_judged_on_the_same_streams(tmp_path):
     where = Circumstances(hours=80)
     table = judged(workplace(tmp_path), where, map(rule, ("qos", "fcfs")), 5)
     assert table.group_by("candidate").len()["len"].to_list() == [5, 5]
-    first, second = (games_of(where, 5).streams for _ in range(2))
+    first, second = (games_of(where, 5).sets for _ in range(2))
     np.testing.assert_array_equal(first.enter, second.enter)
-    large = games_of(replace(where, units=300), 5).streams
+    large = games_of(replace(where, units=300), 5).sets
     shares = [
         streams.size[streams.there].max(axis=0) / streams.capacity for streams in (first, large)
     ]
@@ -41,7 +41,7 @@ def test_all_are_judged_on_the_same_streams(tmp_path):
 
 def test_streams_do_not_run_out_of_jobs():
     for units in (10, 1200):
-        streams = games_of(Circumstances(hours=500, units=units), 3).streams
+        streams = games_of(Circumstances(hours=500, units=units), 3).sets
         last = np.where(streams.there, streams.enter, -1).max(axis=1)
         assert (last >= 500).all()
 

@@ -85,8 +85,8 @@ CASES = [
 def test_every_option_that_takes_text_is_tried() -> None:
     found = {" ".join(words) for words, _ in commands()}
     assert found == {
-        "run", "sweep", "validate", "show", "train", "evaluate", "dataset record", "calibrate",
-        "explain",
+        "run", "sweep", "validate", "show", "train", "evaluate", "bound", "dataset record",
+        "calibrate", "explain",
     }  # fmt: skip
     assert {option for _, options in commands() for option in options} == TEXTS.keys()
 

@@ -220,7 +220,7 @@ def games_of(
     except PluginError as error:
         raise ScenarioError(f"learn.arguments: {error}") from error
     except ScenarioError as error:
-        raise ScenarioError([f"learn.arguments: {text}" for text in error.problems]) from error
+        raise ScenarioError([_of_view(text) for text in error.problems]) from error
     return source
 
 
@@ -265,6 +265,12 @@ def _refuse_other_ways(scenario: Scenario, given: Mapping[str, Any], way: Way) -
 
 def _is_of_argument(problem: str) -> bool:
     return problem.startswith("learn.arguments.")
+
+
+def _of_view(problem: str) -> str:
+    """Return a problem of what an agent sees and does in a learner's words."""
+    own = problem.removeprefix("action_arguments.")  # its `step` is the learner's
+    return f"learn.arguments{'.' if own != problem else ': '}{own}"
 
 
 def _by_own_keys(problem: str) -> str:

@@ -9,8 +9,10 @@ import pytest
 import torch
 from trainings import deeprm_scenario, small_training
 
+from simkit import load_scenario
+from simkit.errors import ScenarioError
 from simkit.learners.common.rollouts import roll_out
-from simkit.learners.ppo import PPOTraining
+from simkit.learners.ppo import PPOTraining, begin
 from simkit.scenario import Scenario
 from simkit.training.evaluate import Candidate, evaluate
 
@@ -48,3 +50,9 @@ def test_a_load_counts_by_its_weight_in_the_gain():
         parts.append(made._batch(rollouts, *made._advantages(rollouts)))
     ratio = (parts[1].advantage / parts[0].advantage).numpy()
     assert set(ratio[np.isfinite(ratio)].round(4)) == {0.5, 1.5}
+
+
+def test_a_missing_argument_of_actions_is_told_by_the_learners_own_key():
+    scenario = load_scenario("quickstart")
+    with pytest.raises(ScenarioError, match="learn.arguments.step: is missing"):
+        begin(scenario, {"actions": "classes"}, seed=0)

@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 
 from simkit.agent.actions import SlotMask, Starts
 from simkit.agent.burst_classes import PATIENCE
+from simkit.agent.observe_slots import SLOT_ENCODERS
 from simkit.errors import PluginError, ScenarioError
 from simkit.gym.agent_view import AgentView
 from simkit.learners.common.arguments import Extent, Positive, unsuited
@@ -38,7 +39,6 @@ from simkit.learners.lockstep.job_sources import (
 from simkit.learners.lockstep.pool_in_steps import is_pool_in_steps
 from simkit.learners.lockstep.ready_pool.accounts import Cost
 from simkit.learners.lockstep.ready_pool.streams import is_ready_pool
-from simkit.learners.lockstep.slot_games import OBSERVATIONS
 from simkit.scenario import Scenario
 from simkit.sections import BrokenRulesError, Count, Many, PositiveDuration, Section
 from simkit.traces.models import RareModel
@@ -235,7 +235,7 @@ def _way_to_play(scenario: Scenario, given: Mapping[str, Any], *, anywhere: bool
     if isinstance(scenario.workload, DeepRMModel | SofiaModel | SchedQRMModel):
         layout = given.get("layout") or usual_layout(scenario, anywhere=anywhere)
         ours_to_refuse = layout == "slots" or given.get("layout") is not None
-        seen = ours_to_refuse and given.get("observation") in OBSERVATIONS
+        seen = ours_to_refuse and given.get("observation") in SLOT_ENCODERS
         known = not asked or (asked == ["observation"] and seen)
         ours = WAYS["job sets in lock-step"]
         covered = any(key in given for key in ours) or is_pool_in_steps(scenario, layout)

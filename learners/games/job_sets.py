@@ -15,7 +15,7 @@ import numpy as np
 from simkit.agent.actions import SlotMask, Starts
 from simkit.agent.burst_classes import PATIENCE, class_context_size, class_schema, class_size
 from simkit.agent.encoder import ObservationSchema
-from simkit.agent.observe_slots import context_size, slot_size
+from simkit.agent.observe_slots import SLOT_ENCODERS, context_size, slot_size
 from simkit.agent.slotted import Slotted
 from simkit.arrays import Ints
 from simkit.learners.common.bundle import describe_view, of_classes, of_slots
@@ -32,7 +32,7 @@ from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import JobSource
 from simkit.learners.lockstep.outcome import OUTCOME
 from simkit.learners.lockstep.pool_in_steps import RESOURCES
-from simkit.learners.lockstep.slot_games import OBSERVATIONS, SlotGames, shortest_first
+from simkit.learners.lockstep.slot_games import SlotGames, shortest_first
 
 __all__ = ["BurstClasses", "ClassRules", "LayoutName", "LockstepSource", "NumberedSlots"]
 
@@ -47,7 +47,7 @@ class NumberedSlots:
     model: Slotted
     mask: SlotMask
     observation: str = "slot-set"
-    """One of `OBSERVATIONS`."""
+    """One of `SLOT_ENCODERS`."""
     last_step: int | None = None
     """The step of rollouts whose load and reward are measured; see `MeteredLockstep`."""
     greedy: ClassVar = False
@@ -61,7 +61,7 @@ class NumberedSlots:
     @property
     def schema(self) -> ObservationSchema:
         """The meaning of the numbers of an observation."""
-        return OBSERVATIONS[self.observation](self.model)
+        return SLOT_ENCODERS[self.observation].schema_of(self.model)
 
     def scorer(self, hidden: int) -> PerceptronShape | SetScorerShape:
         """Return the shape of a scorer with `hidden` units per layer."""

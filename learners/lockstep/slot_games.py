@@ -3,38 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from simkit.agent.actions import SlotMask
-from simkit.agent.encoder import ObservationSchema
-from simkit.agent.observe_slots import (
-    SOFIA_NAMES,
-    compact_schema,
-    deeprm_compact,
-    image_schema,
-    slot_set,
-    slot_set_schema,
-    sofia_compact,
-    sofia_schema,
-)
+from simkit.agent.observe_slots import SLOT_ENCODERS
 from simkit.agent.slotted import Slotted
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.lockstep import Lockstep, MeteredLockstep
 from simkit.learners.lockstep.outcome import outcome
 
-__all__ = ["OBSERVATIONS", "LockstepGames", "SlotGames", "observer", "shortest_first"]
-
-OBSERVATIONS: Final[Mapping[str, Callable[[Slotted], ObservationSchema]]] = {
-    "slot-set": slot_set_schema,
-    "deeprm-image": image_schema,
-    "deeprm-compact": compact_schema,
-    **{name: partial(sofia_schema, shares=shares) for shares, name in SOFIA_NAMES.items()},
-}
-"""Observation → the meaning of its numbers."""
+__all__ = ["LockstepGames", "SlotGames", "observer", "shortest_first"]
 
 
 def observer(observation: str, model: Slotted) -> Callable[[Lockstep], npt.NDArray[Any]]:
@@ -43,17 +24,14 @@ def observer(observation: str, model: Slotted) -> Callable[[Lockstep], npt.NDArr
     That is the numbers of the observation, but ``deeprm-image`` is read as rows of tables, see
     `simkit.learners.common.image_layer`.
     """
-    if observation == "slot-set":
-        return lambda games: slot_set(games.view(), games.slot_facts(), model)
     if observation == "deeprm-image":
         from simkit.learners.common.image_layer import TableLayout  # which needs torch
 
         rows = TableLayout(model).rows
         return lambda games: rows(games.view())
-    if observation == "deeprm-compact":
-        return lambda games: deeprm_compact(games.view(), model)
-    shares, size = observation == SOFIA_NAMES[True], OBSERVATIONS[observation](model).size
-    return lambda games: sofia_compact(games.view(), model, shares=shares).reshape(-1, size)
+    encoder = SLOT_ENCODERS[observation]
+    size = encoder.schema_of(model).size
+    return lambda games: encoder.numbers_of(games.view(), model, games.slot_facts).reshape(-1, size)
 
 
 class LockstepGames:
@@ -97,7 +75,7 @@ class SlotGames(LockstepGames):
     def __init__(
         self, lockstep: Lockstep, mask: SlotMask = "now", observation: str = "slot-set"
     ) -> None:
-        """Take games that have just begun; `observation` is one of `OBSERVATIONS`."""
+        """Take games that have just begun; `observation` is one of `SLOT_ENCODERS`."""
         self.lockstep, self._mask = lockstep, mask
         self._observe = observer(observation, lockstep.model)
 

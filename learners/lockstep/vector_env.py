@@ -10,7 +10,7 @@ Spaces, observations, masks, rewards, costs, job sets and metrics are those of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from inspect import signature
 from typing import Any, TypeGuard
 
@@ -22,7 +22,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from simkit.agent.encoder import Numbers
-from simkit.agent.observe_slots import SlotEncoder, deeprm_compact, deeprm_image, slot_set
+from simkit.agent.observe_slots import SLOT_ENCODERS, SlotEncoder
 from simkit.agent.rewards import make_reward
 from simkit.agent.slotted import Slotted, SlottedView
 from simkit.arrays import Bools, Floats, Ints
@@ -49,16 +49,6 @@ from simkit.traces.models.synthetic import DrawnSets
 
 REWARDS: Mapping[str, Objective] = {"slowdown": "slowdown", "completion-time": "completion"}
 """Rewards by name, and what they are called in the lock-step model."""
-Observe = Callable[[Lockstep, SlottedView, Ints | slice], Numbers]
-"""Returns (…) float32 of some replicas, given the games, the replicas' view and their numbers."""
-OBSERVATIONS: Mapping[str, Observe] = {
-    "deeprm-compact": lambda games, view, _: deeprm_compact(view, games.model),
-    "deeprm-image": lambda games, view, _: deeprm_image(view, games.model),
-    "slot-set": lambda games, view, rows: slot_set(
-        view, games.slot_facts().take(rows), games.model
-    ),
-}
-"""Observations by name."""
 SHAPES = set(AgentView.model_fields) - {"observation", "observation_arguments"}
 """Arguments that shape what is seen, which may have any value."""
 SINGLE: Mapping[str, Any] = {
@@ -100,7 +90,7 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
         Args:
             num_envs: N.
             scenario: of DeepRM's workload on one pool; for this and the others see `SchedulingEnv`.
-            observation: one of `OBSERVATIONS`, by default ``deeprm-compact``.
+            observation: one of `SLOT_ENCODERS`, by default ``deeprm-compact``.
             reward: one of `REWARDS`.
             autoreset_mode: ``NextStep`` or ``SameStep``, see above.
             max_decisions: truncate an episode after this many steps; None: never.
@@ -125,7 +115,7 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
                 f"workload.type: the lock-step environment takes deeprm, not {chosen.workload.type}"
             )
         source = SlotJobs(chosen, "the lock-step environment", horizon=view.steps_ahead)
-        assert isinstance(encoder, SlotEncoder)  # as `OBSERVATIONS` are
+        assert isinstance(encoder, SlotEncoder)  # as `SLOT_ENCODERS` are
         model = encoder.tracker.model
         _check_same_pool(model, source.model)
         self.metadata = {"render_modes": [], "autoreset_mode": mode}
@@ -276,7 +266,10 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
                 view.occupied[rows], view.length[rows], view.size[rows], view.backlog[rows],
                 view.since_arrival[rows],
             )  # fmt: skip
-        return OBSERVATIONS[self.schema.name](self._games, view, chosen)
+        games = self._games
+        return SLOT_ENCODERS[self.schema.name].numbers_of(
+            view, games.model, lambda: games.slot_facts().take(chosen)
+        )
 
     def _infos(self, rows: Ints | None = None) -> dict[str, Any]:
         """Return the infos of every step, for all replicas or for some."""
@@ -357,7 +350,7 @@ def _problems(
     if mode is AutoresetMode.DISABLED:
         yield "autoreset_mode: must be NextStep or SameStep"
     for name, value, known in (
-        ("observation", observation, OBSERVATIONS), ("reward", reward, REWARDS)
+        ("observation", observation, SLOT_ENCODERS), ("reward", reward, REWARDS)
     ):  # fmt: skip
         if not isinstance(value, str) or value not in known:
             yield f"{name}: is {value!r}; it must be one of {', '.join(known)}"

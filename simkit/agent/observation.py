@@ -17,13 +17,7 @@ import numpy as np
 
 from simkit.agent.burst_classes import NAMES
 from simkit.agent.encoder import Encoder, Numbers, ObservationSchema
-from simkit.agent.observe_slots import (
-    DeeprmCompact,
-    DeeprmImage,
-    SlotSet,
-    SofiaCompact,
-    SofiaShares,
-)
+from simkit.agent.observe_slots import SLOT_ENCODERS
 from simkit.agent.observe_system import (
     FitnessPairs,
     MachineSet,
@@ -39,11 +33,7 @@ from simkit.plugins import find_in_table, instantiate
 from simkit.policy import State, SystemInfo
 
 ENCODERS: Mapping[str, type[Encoder]] = {
-    "deeprm-image": DeeprmImage,
-    "deeprm-compact": DeeprmCompact,
-    "slot-set": SlotSet,
-    "sofia-compact": SofiaCompact,
-    "sofia-shares": SofiaShares,
+    **SLOT_ENCODERS,
     "queue-table": QueueTable,
     "queue-set": QueueSet,
     "machine-set": MachineSet,

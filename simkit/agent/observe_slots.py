@@ -24,8 +24,11 @@ that advance together see the same numbers.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -35,7 +38,6 @@ from simkit.agent.slotted_tracker import SlottedTracker
 from simkit.arrays import Ints
 from simkit.policy import State, SystemInfo
 
-NAME = "slot-set"
 JOBS, STEPS = 4, 12
 """Units of the jobs that have come and of the time since the first one."""
 LARGEST = 6
@@ -120,38 +122,73 @@ def slot_set_schema(model: Slotted) -> ObservationSchema:
         ),
     )  # fmt: skip
     names = ("capacity", "slots", "horizon", "max_length", "backlog_shown", "memory")
-    return ObservationSchema(NAME, parts, {name: getattr(model, name) for name in names})
+    return ObservationSchema(SlotSet.name, parts, {name: getattr(model, name) for name in names})
 
 
-class SlotEncoder:
-    """An encoder of numbered slots, which their owner updates before each call of `encode`."""
+class SlotEncoder(ABC):
+    """An encoder of numbered slots, which their owner updates before each call of `encode`.
+
+    A subclass says once what is seen, as a function of arrays with any leading axes: a run and
+    games in lock-step read it alike, by `SLOT_ENCODERS`.
+    """
 
     of_slots = True
+    name: ClassVar[str]
+    """The observation's."""
+
+    @classmethod
+    @abstractmethod
+    def schema_of(cls, model: Slotted) -> ObservationSchema:
+        """Return the meaning of the numbers."""
+
+    @classmethod
+    @abstractmethod
+    def numbers_of(
+        cls, view: SlottedView, model: Slotted, facts: Callable[[], SlotFacts]
+    ) -> Numbers:
+        """Return (…, *shape) float32.
+
+        Args:
+            view: with any leading axes.
+            model: its dimensions.
+            facts: returns what is not in the view; takes its time.
+        """
 
     def __init__(self, tracker: SlottedTracker) -> None:
         self.tracker = tracker
+        self.schema = self.schema_of(tracker.model)
 
-    def reset(self, info: SystemInfo) -> None:
+    def reset(self, info: SystemInfo) -> None:  # noqa: B027
         """Do nothing: the tracker's owner resets it."""
 
-
-class SlotSet(SlotEncoder):
-    """The set of the tasks in numbered slots; see `slot_set`."""
-
-    def __init__(self, tracker: SlottedTracker) -> None:
-        super().__init__(tracker)
-        self.schema = slot_set_schema(tracker.model)
-
     def encode(self, state: State) -> Numbers:
-        """Return (K,) float32."""
+        """Return float32 of the schema's shape."""
+        return self.numbers_of(self.tracker.view(), self.tracker.model, self._facts)
+
+    def _facts(self) -> SlotFacts:
         tracker, slots = self.tracker, range(self.tracker.model.slots)
-        facts = SlotFacts(
+        return SlotFacts(
             earliest=np.array([tracker.earliest(slot) for slot in slots]),
             waited=np.array([tracker.waited(slot) for slot in slots]),
             arrived=np.array(tracker.arrived),
             elapsed=np.array(tracker.elapsed()),
         )
-        return slot_set(tracker.view(), facts, tracker.model)
+
+
+class SlotSet(SlotEncoder):
+    """The set of the tasks in numbered slots; see `slot_set`."""
+
+    name = "slot-set"
+
+    @classmethod
+    def schema_of(cls, model: Slotted) -> ObservationSchema:
+        return slot_set_schema(model)
+
+    @classmethod
+    def numbers_of(
+        cls, view: SlottedView, model: Slotted, facts: Callable[[], SlotFacts]
+    ) -> Numbers:
+        return slot_set(view, facts(), model)
 
 
 def deeprm_image(view: SlottedView, model: Slotted) -> Numbers:
@@ -283,14 +320,25 @@ def _divisors(model: Slotted) -> Numbers:
 class DeeprmImage(SlotEncoder):
     """The image of numbered slots; see `deeprm_image`."""
 
+    name = "deeprm-image"
+
+    @classmethod
+    def schema_of(cls, model: Slotted) -> ObservationSchema:
+        return image_schema(model)
+
+    @classmethod
+    def numbers_of(
+        cls, view: SlottedView, model: Slotted, facts: Callable[[], SlotFacts]
+    ) -> Numbers:
+        return deeprm_image(view, model)
+
     def __init__(self, tracker: SlottedTracker) -> None:
         super().__init__(tracker)
-        self.schema = image_schema(tracker.model)
         self._buffer = np.empty(self.schema.shape, np.float32)
         self._image = _Image(self._buffer, tracker.model)
 
     def encode(self, state: State) -> Numbers:
-        """Return (H, W) float32."""
+        """Return (H, W) float32, as `numbers_of` does, but quicker."""
         self._image.draw(self.tracker.view())
         return self._buffer.copy()
 
@@ -298,13 +346,24 @@ class DeeprmImage(SlotEncoder):
 class DeeprmCompact(SlotEncoder):
     """The short vector of numbered slots; see `deeprm_compact`."""
 
+    name = "deeprm-compact"
+
+    @classmethod
+    def schema_of(cls, model: Slotted) -> ObservationSchema:
+        return compact_schema(model)
+
+    @classmethod
+    def numbers_of(
+        cls, view: SlottedView, model: Slotted, facts: Callable[[], SlotFacts]
+    ) -> Numbers:
+        return deeprm_compact(view, model)
+
     def __init__(self, tracker: SlottedTracker) -> None:
         super().__init__(tracker)
-        self.schema = compact_schema(tracker.model)
         self._whole = _divisors(tracker.model)
 
     def encode(self, state: State) -> Numbers:
-        """Return (K,) float32."""
+        """Return (K,) float32, as `numbers_of` does, but quicker."""
         return _shares(self.tracker.view(), self._whole)
 
 
@@ -312,10 +371,6 @@ def _dimensions(model: Slotted) -> dict[str, object]:
     """Return what shapes and scales depend on; the backlog's limit is not part of it."""
     names = ("capacity", "slots", "horizon", "max_length", "backlog_shown", "memory")
     return {name: getattr(model, name) for name in names}
-
-
-SOFIA_NAMES = {False: "sofia-compact", True: "sofia-shares"}
-"""Whether numbers are shares -> the observation's name."""
 
 
 def sofia_compact(view: SlottedView, model: Slotted, *, shares: bool = False) -> Numbers:
@@ -369,24 +424,35 @@ def sofia_schema(model: Slotted, *, shares: bool = False) -> ObservationSchema:
     parts.append(Field("backlog", (rows, model.backlog_columns), 0, 1, "1", text))
     names = ("capacity", "slots", "horizon", "backlog_shown")
     dimensions = {name: getattr(model, name) for name in names}
-    return ObservationSchema(SOFIA_NAMES[shares], tuple(parts), dimensions, rows)
+    name = SofiaShares.name if shares else SofiaCompact.name
+    return ObservationSchema(name, tuple(parts), dimensions, rows)
 
 
 class SofiaCompact(SlotEncoder):
     """The columns of numbered slots, in units; see `sofia_compact`."""
 
+    name = "sofia-compact"
     shares = False
 
-    def __init__(self, tracker: SlottedTracker) -> None:
-        super().__init__(tracker)
-        self.schema = sofia_schema(tracker.model, shares=self.shares)
+    @classmethod
+    def schema_of(cls, model: Slotted) -> ObservationSchema:
+        return sofia_schema(model, shares=cls.shares)
 
-    def encode(self, state: State) -> Numbers:
-        """Return (H, W) float32."""
-        return sofia_compact(self.tracker.view(), self.tracker.model, shares=self.shares)
+    @classmethod
+    def numbers_of(
+        cls, view: SlottedView, model: Slotted, facts: Callable[[], SlotFacts]
+    ) -> Numbers:
+        return sofia_compact(view, model, shares=cls.shares)
 
 
 class SofiaShares(SofiaCompact):
     """The columns of numbered slots, in shares of the capacity; see `sofia_compact`."""
 
+    name = "sofia-shares"
     shares = True
+
+
+SLOT_ENCODERS: Final[Mapping[str, type[SlotEncoder]]] = {
+    kind.name: kind for kind in (DeeprmImage, DeeprmCompact, SlotSet, SofiaCompact, SofiaShares)
+}
+"""Observations of numbered slots by name."""

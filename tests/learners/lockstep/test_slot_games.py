@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from simkit.agent.observe_slots import SLOT_ENCODERS
 from simkit.agent.slotted import Slotted
 from simkit.learners.common.networks import Network, build, seeded
 from simkit.learners.common.rollouts import roll_out
 from simkit.learners.games.job_sets import NumberedSlots
 from simkit.learners.lockstep import Lockstep, MeteredLockstep, load
 from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learners.lockstep.slot_games import OBSERVATIONS, SlotGames, observer
+from simkit.learners.lockstep.slot_games import SlotGames, observer
 from simkit.traces.models.deeprm import DeepRMModel
 
 MODEL = Slotted()
@@ -28,7 +29,7 @@ def policy(layout: NumberedSlots) -> Network:
 
 
 @pytest.mark.parametrize("mask", ["none", "possible"])
-@pytest.mark.parametrize("observation", OBSERVATIONS)
+@pytest.mark.parametrize("observation", SLOT_ENCODERS)
 def test_a_replay_gives_the_same_rewards_and_observations(observation, mask):
     layout, observe = NumberedSlots(MODEL, mask, observation), observer(observation, MODEL)
     games = layout.games(sets(4), 3, "slowdown", 10_000)

@@ -71,8 +71,19 @@ def chosen(rng, mask, masked):
         {"scenario": CROWDED, "cost": ["rejected", "killed"], "max_decisions": 30},
         {"scenario": CROWDED, "observation": "slot-set", "cost": ["rejected"], "horizon": 70},
         {"scenario": EMPTY_AT_TIMES, "memory": 3, "backlog_shown": 1, "max_length": 20},
+        {"scenario": "deeprm", "observation": "sofia-compact"},
+        {"scenario": CROWDED, "observation": "sofia-shares"},
     ],
-    ids=["compact", "image, truncated", "slots", "crowded", "wide horizon", "few jobs"],
+    ids=[
+        "compact",
+        "image, truncated",
+        "slots",
+        "crowded",
+        "wide horizon",
+        "few jobs",
+        "columns",
+        "shares",
+    ],
 )
 def test_every_number_is_that_of_single_environments(arguments, mode, masked):
     fast, slow = both(3, mode, **arguments)
@@ -164,7 +175,7 @@ def test_refused_actions_change_nothing_where_an_episode_begins(refused):
 @pytest.mark.parametrize(
     ("arguments", "place"),
     [
-        ({"observation": "sofia-shares"}, "observation"),
+        ({"observation": "queue-set"}, "observation"),
         ({"reward": "utilisation"}, "reward"),
         ({"reward": {"slowdown": 1.0}}, "reward"),
         ({"reward_arguments": {"least_run_s": 2.0}}, "reward_arguments"),

@@ -22,7 +22,7 @@ UNITS = {
     "max_decisions": "decisions", "backlog_shown": "tasks", "kl": "nats", "batch": "decisions",
     "warm_start": "rounds", "sets_per_mean": "slices", "patience": "steps",
     "epochs": "passes", "replay": "transitions",
-    "decisions_per_update": "decisions", "target_every": "updates", "products": "products",
+    "decisions_per_update": "decisions", "target_every": "updates",
     "games": "games", "hours": "steps", "decisions": "decisions",
     "cost_limit": "jobs", "max_start": "steps", "clone": "iterations", "offline": "iterations",
     "warm_up": "iterations", "updates": "steps", "watched": "games",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from simkit.errors import ScenarioError
-from simkit.learners.common.arguments import NONE
+from simkit.learners.common.arguments import NOT_SO
 from simkit.plugins import find
 from simkit.scenario import Scenario
 from simkit.training import Training
@@ -93,7 +93,7 @@ class Recipe:
                 others.append(problem)
         for text, keys in found.items():
             own = ", ".join(f"{key}: {_as_yaml(self.defaults[key])}" for key in keys)
-            named = [] if NONE in text else [key for key in arguments if key in _words(text)]
+            named = [] if NOT_SO in text else [key for key in arguments if key in _words(text)]
             remedy = (
                 f"leave out {' or '.join(named)}, or {self._instead}" if named else self._instead
             )

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from simkit.arrays import Floats, Ints
@@ -41,7 +41,7 @@ from simkit.learners.common.shapes import SetScorerShape, TablePerceptronShape, 
 from simkit.learners.common.torch_training import GamesTraining
 from simkit.learners.games.choice import GamesArguments, games_of, usual_numbers
 from simkit.scenario import Scenario
-from simkit.sections import Count
+from simkit.sections import BrokenRulesError, Count
 from simkit.training import Training
 
 CHUNKS: Final[Mapping[type, int]] = {SetScorerShape: 2_048, TablePerceptronShape: 16_384}
@@ -117,6 +117,13 @@ class ReinforceArguments(GamesArguments):
     """Proximal: decisions per step of the optimiser."""
     entropy: NotNegative = 0.0
     """Weight of the policy's mean entropy, in nats."""
+
+    @model_validator(mode="after")
+    def _means_of_discounted_returns(self) -> Self:
+        if self.baseline == "step" and self.discount < 1:
+            text = "means from a time step on are not discounted; take decision, or discount: 1"
+            raise BrokenRulesError([(("baseline",), text)])
+        return self
 
 
 def begin(

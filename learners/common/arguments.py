@@ -35,13 +35,13 @@ def read_arguments(kind: type[Chosen], given: Mapping[str, Any]) -> Chosen:
         ) from None
 
 
-NONE: Final = "and this scenario is none"
+NOT_SO: Final = "which this scenario is not"
 """What every message of `unsuited` says."""
 
 
 def unsuited(
     who: str, known: str, problems: Iterable[str],
-    remedy: str = "evolution with scorer: network plays any scenario",
+    remedy: str = "take --learner evolution --set learn.arguments.scorer=network, which plays any",
 ) -> ScenarioError:  # fmt: skip
     """Return the error of a scenario that is not what a learner or an argument is for.
 
@@ -54,10 +54,10 @@ def unsuited(
     """
     heads = [problem.partition("; ")[0] for problem in problems]
     keys = list(dict.fromkeys(head.partition(":")[0] for head in heads))
-    reasons = f"({'; '.join(heads)})"
+    reasons = f" ({'; '.join(heads)})"
     if len(keys) > 2:
-        reasons = f"by its {', '.join(keys[:-1])} and {keys[-1]}"
-    return ScenarioError(f"{who} is for {known}, {NONE} {reasons}; {remedy}")
+        reasons = f": {', '.join(keys[:-1])} and {keys[-1]} differ"
+    return ScenarioError(f"{who} is for {known}, {NOT_SO}{reasons}; {remedy}")
 
 
 def attempt(make: Callable[[], T], problems: list[str]) -> T | None:

@@ -6,7 +6,7 @@ class by class. A job whose slot is chosen is placed at once, as early as it fit
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 import numpy as np
 
@@ -25,6 +25,8 @@ Reading = Literal["delay", "clock", "decisions"]
 that have passed, which only happens by actions that place nothing; or the decisions so far. Of the
 first, what passes before a job is placed is charged as it passes: else to let time go on would seem
 to be free."""
+PENALTY: Final = 210.0
+"""What an action costs that chooses a class without a job that fits."""
 
 
 class ClassLockstep(Lockstep):
@@ -44,7 +46,6 @@ class ClassLockstep(Lockstep):
         *,
         taken_for: Ints | None = None,
         reading: Reading = "delay",
-        penalty: float = 210.0,
         limit: int | None = None,
     ) -> None:
         """Begin all games.
@@ -56,7 +57,6 @@ class ClassLockstep(Lockstep):
             taken_for: (S, J) steps that each job is taken for, by which it gets its slot and is
                 shown, while it runs for its length; None: its length.
             reading: how the reward is computed; see `Reading`.
-            penalty: what an action costs that chooses a slot without a job that fits.
             limit: the most decisions of a game, whether it is done or not; None: no limit.
 
         Raises ScenarioError if a job could never be placed or has no class, or for an argument that
@@ -64,7 +64,7 @@ class ClassLockstep(Lockstep):
         """
         if reading not in get_args(Reading):
             raise ScenarioError(
-                f"lock-step: reading is {reading!r}; it is one of {get_args(Reading)}"
+                f"lock-step: reading is {reading!r}; it is one of {', '.join(get_args(Reading))}"
             )
         steps = job_sets.length if taken_for is None else taken_for
         longest = int(steps.max(initial=0))
@@ -75,7 +75,7 @@ class ClassLockstep(Lockstep):
             )
         self._kind: Ints = np.where(job_sets.there, steps - 1, -1)
         self._is_guess = taken_for is not None
-        self._reading, self._penalty = reading, penalty
+        self._reading = reading
         super().__init__(model, job_sets, replicas, limit=limit)
 
     def _new_slots(self, games: int) -> Slots:
@@ -120,7 +120,7 @@ class ClassLockstep(Lockstep):
         passed = {"delay": ahead, "clock": self.steps, "decisions": self.decisions}[self._reading]
         c = passed if self._reading == "delay" else passed[self.active]
         rewards: Floats = np.where(moved, 0.0, -(a + c / a))
-        rewards[moved & (chosen < self.model.slots)] = -self._penalty
+        rewards[moved & (chosen < self.model.slots)] = -PENALTY
         if self._reading == "delay" and moved.any():
             rewards[moved] -= self._waiting_cost()[moved]
         return rewards

@@ -22,16 +22,18 @@ taken:
   ask for less (N. Christofides, R. Alvarez-Valdes and J. M. Tamarit, "Project scheduling with
   resource constraints: a branch and bound approach", 1987). Only for jobs that run as a whole.
 
-The bounds know all jobs beforehand, and take the cluster as one pool that is always whole:
-boundaries of machines and partitions, maintenance, power, failures, jobs that wait for others and
-admission can only make schedules worse. They hold for schedules that finish every job and, but for
-turnarounds, that do not interrupt any. Prices suppose no interruption at all.
+The bounds know all jobs beforehand, and take the cluster as one pool that always has the most that
+its machines ever bring: boundaries of machines and partitions, maintenance, jobs that wait for
+others and admission can only make schedules worse. They are for schedules that finish every job
+that can ever run, and interrupt none. Of an interrupted job the wait ends where it first starts,
+and the bounded slowdown leaves out what passes until it goes on, so that both may be below. The
+others hold for them as well, but not prices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from heapq import heappop, heappush
 from typing import Final, Literal
 
@@ -42,15 +44,21 @@ from simkit.errors import ScenarioError, did_you_mean
 from simkit.experiment import Experiment
 from simkit.results.metric import counted_resource
 from simkit.workload import Workload
+from simkit.workload.dependencies import critical_path_s
 
-__all__ = ["METRICS", "TimeBound", "TimedJobs", "bounds_of", "check_bounded", "time_bound"]
+__all__ = [
+    "INTERRUPTED", "METRICS", "TimeBound", "TimedJobs", "bounds_of", "check_bounded",
+    "may_interrupt", "time_bound",
+]  # fmt: skip
 
 METRICS: Final = (
     "turnaround_time_s", "wait_time_s", "slowdown", "bounded_slowdown",
     "per_processor_bounded_slowdown", "makespan_s",
 )  # fmt: skip
 """Metrics that have a bound, by the names in results."""
-Method = Literal["alone", "one machine", "mean work", "prices"]
+INTERRUPTED: Final = ("wait_time_s", "bounded_slowdown", "per_processor_bounded_slowdown")
+"""Those whose bounds do not hold where jobs may be interrupted."""
+Method = Literal["alone", "one machine", "mean work", "prices", "to come", "no job", "interrupted"]
 
 FEW: Final = 5000
 """Jobs up to which prices are looked for, unless it is asked for more."""
@@ -74,12 +82,15 @@ class TimeBound:
     """A lower bound on a metric over all jobs."""
 
     metric: str
-    value: float
-    """Its mean over the jobs, or the makespan, is at least this."""
+    value: float | None
+    """Its mean over the jobs, or the makespan, is at least this; None: unknown, see `method`."""
     method: Method
-    """Which of the bounds was the largest."""
+    """Which of the bounds was the largest, or why there is none: no job has the metric, or jobs may
+    be interrupted."""
     jobs: int
-    """Jobs that count: those that have the metric."""
+    """Jobs that count: those that have the metric and can ever run."""
+    left_out: int = 0
+    """Jobs that can never run, as they ask for more than there is."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +104,9 @@ class TimedJobs:
     run_time_s: Floats
     """(J,) seconds that it takes at least: its critical path."""
     request: Floats
-    """(J, R) what it holds at once, all tasks together."""
+    """(J, R) what it asks for, all tasks together."""
+    at_once: Floats
+    """(J, R) the most that has to be free at once for it to run."""
     work: Floats
     """(J, R) resource-seconds in all."""
     half_s: Floats
@@ -112,37 +125,59 @@ class TimedJobs:
 
     @classmethod
     def of(cls, workload: Workload, *, kill: bool = False) -> TimedJobs:
-        """Return the jobs of a workload; with `kill`, tasks end at their requested times."""
+        """Return the jobs of a workload; with `kill`, tasks end at their requested times.
+
+        Tasks that depend on one that is killed are never run. Of a bag that is killed, one instance
+        runs until the limit; what becomes of the others is left open.
+        """
+        count, held, longest = (
+            workload.instances,
+            workload.held_time_s(),
+            workload.longest_run_time_s(),
+        )
+        as_one = workload.gang | (count == 1)
         if kill:
-            workload = _killed(workload)
-        submit, release = workload.submit_time_s, workload.release_time_s
-        first, held = workload.first_task[:-1], workload.held_time_s()[:, None]
-        as_one = workload.gang[first] | (workload.instances[first] == 1)
-        job = np.repeat(np.arange(len(workload)), np.diff(workload.first_task))
-        of_task = workload.request * workload.instances[:, None] * held  # (T, R)
-        work = np.zeros((len(workload), of_task.shape[1]))
-        half = np.zeros_like(work)
+            over = longest > workload.requested_time_s
+            never = _descendants(workload, over)
+            limit = np.where(never, 0.0, workload.requested_time_s)
+            longest, held = (np.where(over | never, limit, time) for time in (longest, held))
+            count = np.where(over & ~as_one, 1, count)
+        submit, release, first = (
+            workload.submit_time_s,
+            workload.release_time_s,
+            workload.first_task,
+        )
+        job = np.repeat(np.arange(len(workload)), np.diff(first))
+        together = workload.request * np.where(as_one, workload.instances, 1)[:, None]
+        of_task = workload.request * (count * held)[:, None]  # (T, R)
+        work, half, at_once = np.zeros((3, len(workload), of_task.shape[1]))
         np.add.at(work, job, of_task)
-        np.add.at(half, job, of_task * held / 2)
+        np.add.at(half, job, of_task * held[:, None] / 2)
+        np.maximum.at(at_once, job, together)
         return cls(
             submit_time_s=submit,
             ready_s=np.maximum(submit, release) if len(release) else submit,
-            run_time_s=workload.ideal_time_s(),
+            run_time_s=critical_path_s(first, workload.first_parent, workload.parent, longest),
             request=workload.job_request(),
+            at_once=at_once,
             work=work,
             half_s=np.divide(half, work, out=np.zeros_like(half), where=work > 0),
-            whole=as_one & (np.diff(workload.first_task) == 1),
+            whole=as_one[first[:-1]] & (np.diff(first) == 1),
         )
 
 
-def _killed(workload: Workload) -> Workload:
-    """Return a workload whose tasks end at their requested times; an unknown one is no limit."""
-    limit, each = workload.requested_time_s, workload.instance_run_time_s
-    if len(each):
-        each = np.fmin(each, np.repeat(limit, workload.instances))
-    return replace(
-        workload, run_time_s=np.fmin(workload.run_time_s, limit), instance_run_time_s=each
-    )
+def _descendants(workload: Workload, tasks: Bools) -> Bools:
+    """Return (T,) which tasks depend on some, or on one that does."""
+    if not len(workload.parent):
+        return np.zeros(len(tasks), np.bool_)
+    child = np.repeat(np.arange(len(tasks)), np.diff(workload.first_parent))
+    below = np.zeros(len(tasks), np.bool_)
+    while True:
+        found = below.copy()
+        found[child[(tasks | below)[workload.parent]]] = True
+        if (found == below).all():
+            return below
+        below = found
 
 
 def bounds_of(
@@ -151,62 +186,79 @@ def bounds_of(
     """Return lower bounds on metrics of an experiment, whatever its policy; see the module.
 
     Its jobs run as long as the trace says, or until their requested times if it kills them there.
+    Where machines fail, leave or are maintained, or power may run short, jobs may be interrupted.
 
     Args:
         experiment: whose jobs, cluster and `metrics.tau` count.
         metrics: some of `METRICS`.
         few: see `time_bound`.
 
-    Raises ScenarioError for an unknown metric, or if a job asks for more than there is.
+    Raises ScenarioError for an unknown metric.
     """
-    scenario, workload = experiment.scenario, experiment.trace.workload
+    scenario, workload, cluster = experiment.scenario, experiment.trace.workload, experiment.cluster
+    for metric in metrics:
+        check_bounded(metric)
     jobs = TimedJobs.of(workload, kill=scenario.walltime == "kill")
-    capacity = experiment.cluster.capacity.sum(axis=0)
+    most = dict(zip(cluster.resources, cluster.most_ever().sum(axis=0).tolist(), strict=True))
+    capacity = np.array([most.get(name, 0.0) for name in workload.resources])
     counted = workload.resources.index(counted_resource(workload.resources))
+    interrupted = bool(
+        cluster.failures or cluster.changes or cluster.maintenance or experiment.site
+    )
     return [
-        time_bound(jobs, capacity, metric, tau=scenario.metrics.tau, counted=counted, few=few)
+        time_bound(jobs, capacity, metric, tau=scenario.metrics.tau, counted=counted, few=few,
+                   interrupted=interrupted)
         for metric in metrics
-    ]
+    ]  # fmt: skip
+
+
+def may_interrupt(experiment: Experiment) -> bool:
+    """Return whether machines or power may interrupt jobs: no promise that they ever do."""
+    cluster = experiment.cluster
+    changes = bool(cluster.changes or cluster.maintenance)
+    return changes or cluster.failures is not None or experiment.site is not None
 
 
 def check_bounded(metric: str) -> None:
     """Raise ScenarioError for a metric that has no bound."""
     if metric not in METRICS:
         raise ScenarioError(
-            f"bound: {metric!r} has none{did_you_mean(metric, METRICS)}; there is one for "
-            f"{', '.join(METRICS)}"
+            f"--metric {metric}: no bound is known for it{did_you_mean(metric, METRICS)}"
         )
 
 
 def time_bound(
     jobs: TimedJobs, capacity: Sequence[float] | Floats, metric: str = "turnaround_time_s", *,
-    tau: float = 10.0, counted: int = 0, few: int = FEW,
+    tau: float = 10.0, counted: int = 0, few: int = FEW, interrupted: bool = False,
 ) -> TimeBound:  # fmt: skip
     """Return a lower bound on a metric that holds for every schedule; see the module.
 
     Args:
-        jobs: J jobs.
+        jobs: J jobs; those that ask for more than there is are left out.
         capacity: (R,) how much there is of each resource, at most, at any time.
         metric: one of `METRICS`.
         tau: least run time of bounded slowdowns, in s.
         counted: number of the resource whose units are the processors.
         few: jobs up to which prices are looked for, which takes a third of a second for every 250.
+        interrupted: whether jobs may be interrupted.
 
-    Raises ScenarioError for another metric, or if a job asks for more than there is.
+    Raises ScenarioError for another metric.
     """
     check_bounded(metric)
     total = np.array(capacity, dtype=np.float64)
-    if metric == "makespan_s":
-        return _makespan(jobs, total)
-    if too_large := int(((jobs.request > total).any(axis=1) & jobs.whole).sum()):
-        raise ScenarioError(
-            f"bound: {too_large} of {len(jobs)} jobs ask for more than there is and can never run"
-        )
+    can_run = np.all(jobs.at_once <= total, axis=1)
+    left_out = int((~can_run).sum())
+    jobs = jobs.take(can_run)
+    if interrupted and metric in INTERRUPTED:
+        return TimeBound(metric, None, "interrupted", len(jobs), left_out)
     if metric in ("slowdown", "per_processor_bounded_slowdown"):  # others have none
         column = jobs.run_time_s if metric == "slowdown" else jobs.request[:, counted]
         jobs = jobs.take(column > 0)
     if not len(jobs):
-        return TimeBound(metric, 0.0, "alone", 0)
+        return TimeBound(metric, None, "no job", 0, left_out)
+    if metric == "makespan_s":
+        value, method = _makespan(jobs, total)
+        return TimeBound(metric, value, method, len(jobs), left_out)
     costs = _costs(jobs, metric, tau, counted)
     found: dict[Method, float] = {
         "alone": float(costs.at(jobs.ready_s + jobs.run_time_s).sum()),
@@ -214,10 +266,10 @@ def time_bound(
     }
     if metric in ("turnaround_time_s", "wait_time_s"):
         found["one machine"] = _one_machine(jobs, costs, total)
-    if len(jobs) <= few and jobs.whole.all():
+    if len(jobs) <= few and jobs.whole.all() and not interrupted:
         found["prices"] = _prices(jobs, costs, total)
-    method = max(found, key=lambda name: found[name])
-    return TimeBound(metric, found[method] / len(jobs), method, len(jobs))
+    best = max(found, key=lambda name: found[name])
+    return TimeBound(metric, found[best] / len(jobs), best, len(jobs), left_out)
 
 
 def _costs(jobs: TimedJobs, metric: str, tau: float, counted: int) -> EndCosts:
@@ -249,6 +301,8 @@ def _mean_work(jobs: TimedJobs, costs: EndCosts, capacity: Floats) -> float:
     """Return the bound by the mean instants of the jobs' work."""
     best = -np.inf
     for resource, units in enumerate(capacity):
+        if not units > 0:
+            continue
         work, slope = jobs.work[:, resource], costs.slope
         end_s = jobs.ready_s + jobs.run_time_s
         busy = (work > 0) & (slope > 0)
@@ -315,22 +369,19 @@ def run_one_at_a_time(
     return np.array(ends), np.array(means)
 
 
-def _makespan(jobs: TimedJobs, capacity: Floats) -> TimeBound:
-    """Return the bound on the time from the first submission to the last end.
+def _makespan(jobs: TimedJobs, capacity: Floats) -> tuple[float, Method]:
+    """Return the bound on the time from the first submission to the last end, and its method.
 
     What is ready at T or later ends no sooner than T and all of its work on the whole cluster, for
     each T; and no job ends before its own critical path has passed.
     """
-    if not len(jobs):
-        return TimeBound("makespan_s", 0.0, "alone", 0)
     first = float(jobs.submit_time_s.min())
-    found: dict[Method, float] = {"alone": float((jobs.ready_s + jobs.run_time_s).max()) - first}
+    alone = float((jobs.ready_s + jobs.run_time_s).max()) - first
     order = np.argsort(jobs.ready_s, kind="stable")[::-1]
     units = np.where(capacity > 0, capacity, np.inf)
     later = np.cumsum(jobs.work[order] / units, axis=0).max(axis=1)
-    found["one machine"] = float((jobs.ready_s[order] + later).max()) - first
-    method = max(found, key=lambda name: found[name])
-    return TimeBound("makespan_s", found[method], method, len(jobs))
+    to_come = float((jobs.ready_s[order] + later).max()) - first
+    return (to_come, "to come") if to_come > alone else (alone, "alone")
 
 
 @dataclass(frozen=True)

@@ -301,11 +301,12 @@ def evaluate(
     unseen = _unseen(loaded, candidates, windows, jobs) if held_out else None
     if jobs is not None and not held_out:
         raise typer.BadParameter("--jobs is the size of held-out job sets; add --held-out")
-    first, *beside = metric or [metric_of_agents(_agents(candidates)) if held_out else "slowdown"]
+    usual = metric_of_agents(_agents(candidates)) if held_out else "slowdown"
+    first, *beside = dict.fromkeys(metric or [usual])
     numbers = parse_windows(windows) if windows is not None and unseen is None else None
     where = sets_of(loaded, sets=sets, seeds=chosen, windows=numbers, unseen=unseen)
     if output is not None:
-        identity = evaluation_hash(loaded, candidates, where, (first, *beside), level)
+        identity = evaluation_hash(loaded, candidates, where, (first, *beside), level, bound)
         check_evaluation(output, identity, force=force)
     runs = (len(candidates) + bound) * len(where)
     try:
@@ -401,8 +402,13 @@ def _evaluation_blocks(found: Evaluation) -> Blocks:
         yield Line("Reference", told)
     if found.bound is not None:
         yield Line("Bound", "no schedule that finishes all jobs and interrupts none is below it, "
-            "whatever it knows; of the gap between the reference and it, each closes the share "
-            "told")  # fmt: skip
+            "whatever it knows")  # fmt: skip
+        yield Line(
+            "Of the gap", f"how far each comes on the way from {found.reference} to the bound"
+        )
+        if any(one.unfinished for one in found.candidates):
+            yield Line("Note", "not all jobs have finished: the bound is not for such schedules, "
+                "which may be below it")  # fmt: skip
     if any(one.log_ratio is not None for one in others):
         yield Line("Log ratio", "mean over the sets of ln(candidate / reference); 0.01 is 1 % more")
     interval = first.interval

@@ -342,8 +342,11 @@ REASONS: Final = {
     "one machine": "all work on one machine of the whole size, the shortest remaining first",
     "mean work": "all work on one machine of the whole size, by weight and size",
     "prices": "each job at its cheapest start, at the best prices found",
+    "to come": "all work that is still to come, on the whole cluster",
+    "no job": "no job has this metric",
+    "interrupted": "unknown: jobs may be interrupted, and then wait until their first start",
 }
-"""Method of a bound → what it rests on."""
+"""Method of a bound → what it rests on, or why there is none."""
 
 
 def bound(
@@ -383,7 +386,9 @@ def bound(
     )  # fmt: skip
     experiment = prepare(loaded)
     jobs = len(experiment.trace.workload)
-    found = bounds_of(experiment, metric or METRICS, few=jobs if closest else FEW)
+    found = bounds_of(
+        experiment, list(dict.fromkeys(metric or METRICS)), few=jobs if closest else FEW
+    )
     content = {
         "scenario": loaded.name, "jobs": jobs, "bounds": [asdict(one) for one in found]
     }  # fmt: skip
@@ -394,6 +399,9 @@ def bound_blocks(name: str, jobs: int, found: Sequence[TimeBound]) -> Blocks:
     """Yield the bounds as a table."""
     yield Line("Scenario", name)
     yield Line("Jobs", counted(jobs, "job"))
+    if left_out := max(one.left_out for one in found):
+        yield Line("Left out", f"{counted(left_out, 'job')} that can never run: more is asked for "
+            "than there is")  # fmt: skip
     rows = [
         [one.metric, quantity(one.value, "s" if one.metric.endswith("_s") else "1"),
          f"{one.jobs:,}", REASONS[one.method]]

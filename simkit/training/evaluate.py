@@ -14,13 +14,13 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import polars as pl
 
 from simkit.analysis.intervals import Interval, set_interval
-from simkit.analysis.time_bound import bounds_of, check_bounded
+from simkit.analysis.time_bound import INTERRUPTED, bounds_of, check_bounded, may_interrupt
 from simkit.arrays import Floats
 from simkit.errors import (
     NoJobsError,
@@ -50,11 +50,17 @@ from simkit.training.held_out import (
     prepare_window,
 )
 from simkit.training.judge import (
+    MAKESPAN,
     NOTHING_JUDGED,
     RunMetric,
     judge,
     judged_metric,
     tables_judged,
+)
+
+NOT_BOUNDED: Final = (
+    "--bound: jobs of this scenario may be interrupted, and then wait until their first start, so "
+    "that nothing bounds this metric; take --metric turnaround_time_s, or leave --bound out"
 )
 
 
@@ -256,18 +262,21 @@ def evaluate(
         executor = InProcess() if workers == 1 else LocalProcesses(workers)
     try:
         with suppress(NoJobsError):  # of this one set; an error that concerns all is reported once
-            _prepared(jobs[0])
+            first = _prepared(jobs[0])
+            if bound and metric in INTERRUPTED and may_interrupt(first):
+                raise ScenarioError(NOT_BOUNDED)
         judging = partial(judge_job, metric=metric, tau=scenario.metrics.tau, beside=tuple(beside))
+        bounding = partial(bound_job, metric=metric)
+        least = _run(jobs[: len(where)], bounding, executor, on_end) if bound else []
         rows = _run(jobs, judging, executor, on_end)
         if bound:
-            least = _run(jobs[: len(where)], partial(bound_job, metric=metric), executor, on_end)
             rows = [{**row, "bound": least[n % len(where)]["bound"]} for n, row in enumerate(rows)]
     finally:
         forget_logs()
     _refuse_equal_sets(rows, len(where))
     kinds = [candidate.kind for candidate in candidates]
     found = _evaluation(scenario.name, (chosen, *further), labels, kinds, rows, (level, resamples))
-    identity = evaluation_hash(scenario, candidates, where, (metric, *beside), level)
+    identity = evaluation_hash(scenario, candidates, where, (metric, *beside), level, bound)
     return replace(found, identity=identity)
 
 
@@ -277,6 +286,7 @@ def evaluation_hash(
     where: Sequence[Mapping[str, object]],
     metrics: Sequence[str],
     level: float,
+    bound: bool = False,
 ) -> str:
     """Return the SHA-256, in hexadecimal, by which an evaluation is known as the same.
 
@@ -286,6 +296,7 @@ def evaluation_hash(
         where: the job sets, as `simkit.training.held_out` returns them.
         metrics: names of the metric and of further ones.
         level: of confidence.
+        bound: whether the bound is asked for.
     """
     asked = {
         "scenario": scenario.model_dump(mode="json", exclude={"policy"}),
@@ -294,6 +305,7 @@ def evaluation_hash(
         "metric": metrics[0],
         "level": level,
         **({"beside": list(metrics[1:])} if metrics[1:] else {}),
+        **({"bound": True} if bound else {}),
     }
     return sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
 
@@ -346,7 +358,10 @@ def bound_job(job: PlannedRun, *, metric: str) -> SweepOutcome:
         return SweepOutcome(assignment, Path(), "done", metrics={"bound": None})
     except SimkitError as error:
         return SweepOutcome(assignment, Path(), "failed", str(error))
-    return SweepOutcome(assignment, Path(), "done", metrics={"bound": found.value})
+    whole = found.value if metric == MAKESPAN.name or not found.left_out else None
+    if whole is None and found.value is not None:  # the others count too, with 0 at least
+        whole = found.value * found.jobs / (found.jobs + found.left_out)
+    return SweepOutcome(assignment, Path(), "done", metrics={"bound": whole})
 
 
 def _planned(scenario: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -387,13 +402,14 @@ def _evaluation(
         if [r["workload"] for r in mine] != [r["workload"] for r in by_label[labels[0]]]:
             raise RunError("evaluate: candidates saw different jobs; a workload must be repeatable")
     counts = np.array([[row["jobs"] for row in by_label[label]] for label in labels], np.float64)
-    full = (counts > 0).all(axis=0)  # (S,) sets in which there are jobs
+    full = np.all(counts > 0, axis=0)  # (S,) sets in which there are jobs
     sums = np.array([[row["sum"] for row in by_label[label]] for label in labels], np.float64)
     sums, counts = sums[:, full], counts[:, full]
     means = sums / counts  # (candidates, S)
     reference = _reference(means.mean(axis=1), kinds, metric) if full.any() else 0
-    least = [row["bound"] for row in by_label[labels[0]] if row.get("bound") is not None]
-    bound = float(np.mean(least)) if least else None
+    bound = _mean_of([
+        row.get("bound") for row, some in zip(by_label[labels[0]], full, strict=True) if some
+    ])  # fmt: skip
     judged = [
         replace(
             _judged(label, kind, by_label[label], sums[i], counts[i], means, (i, reference), metric,

@@ -308,13 +308,13 @@ class Cluster:
     def _largest_kinds(self, machines: tuple[int, ...] | None) -> tuple[Floats, Ints]:
         """Return (K, R), the most that machines ever bring, and (K,) how many bring that."""
         if machines not in self._kinds:
-            largest = self._largest()
+            largest = self.most_ever()
             rows = largest if machines is None else largest[list(machines)]
             kinds, alike = np.unique(rows, axis=0, return_counts=True)
             self._kinds[machines] = kinds, alike
         return self._kinds[machines]
 
-    def _largest(self) -> Floats:
+    def most_ever(self) -> Floats:
         """Return (M, R): the most that each machine ever brings."""
         largest = self.capacity.copy()
         for change in self.changes:

@@ -405,7 +405,7 @@ def test_what_it_cannot_learn_from_is_refused(learner, where, arguments, place):
     of_scenario = place.partition(".")[0] in Scenario.model_fields
     # the place itself, or why a learner is not for this scenario
     key = (
-        rf"(^|\n|is for |this scenario is none .*){place}"
+        rf"(^|\n|is for |this scenario is not.*){place}"
         if of_scenario
         else f"learn.arguments.{place}: "
     )

@@ -115,7 +115,9 @@ def test_what_does_not_suit_a_scorer_is_told_what_takes_it(scorer, where):
         begin(where(), {"scorer": scorer}, seed=0)
     (problem,) = caught.value.problems
     assert problem.startswith("learn.arguments.scorer: is for ")
-    assert problem.endswith("; evolution with scorer: network plays any scenario")
+    assert problem.endswith(
+        "; take --learner evolution --set learn.arguments.scorer=network, which plays any"
+    )
 
 
 def test_it_learns():

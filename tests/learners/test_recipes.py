@@ -55,11 +55,11 @@ def test_another_scenario_is_refused_in_one_sentence_that_says_what_would_do(rec
 def test_what_a_scenario_lacks_is_told_at_once_and_in_short():
     (far,) = problems_of("quickstart", "rare")
     assert (
-        "rare sets games: 64, which is for games without an end of a ready pool, and this scenario "
-        "is none by its scheduling.step, admission.slots, value, workload and estimates; "
+        "rare sets games: 64, which is for games without an end of a ready pool, which this scenario "
+        "is not: scheduling.step, admission.slots, value, workload and estimates differ; "
     ) in far
     (near,) = problems_of("deeprm", "cocorl")
-    assert "is none (value: no job is worth anything, so there is nothing to learn); " in near
+    assert "is not (value: no job is worth anything, so there is nothing to learn); " in near
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import torch
 from trainings import small_training
 
 from simkit.agent.slotted import Slotted
+from simkit.errors import ScenarioError
 from simkit.learners.common.rollouts import roll_out
 from simkit.learners.recipes import sofia
 from simkit.learners.reinforce import ReinforceTraining
@@ -75,3 +76,8 @@ def test_credit_goes_to_choices_or_to_the_first_decision_of_each_step():
     first = list(zip(rollouts.episode[rows["first"]], rollouts.step[rows["first"]], strict=True))
     assert set(first) == times
     assert len(first) == len(times)
+
+
+def test_discounted_returns_are_not_compared_with_means_that_are_not():
+    with pytest.raises(ScenarioError, match="means from a time step on are not discounted"):
+        small_training("reinforce", baseline="step", discount=0.5)

@@ -97,8 +97,8 @@ def test_other_readings_of_the_reward():
         games = ClassLockstep(MODEL, sets, reading=reading)
         assert games.step([0]).tolist() == [-1.0]
         assert games.step([3]).tolist() == [second]
-    games = ClassLockstep(MODEL, sets, reading="clock", penalty=50.0)
-    assert games.step([7]).tolist() == [-50.0]  # nobody is there: a step passes
+    games = ClassLockstep(MODEL, sets, reading="clock")
+    assert games.step([7]).tolist() == [-210.0]  # nobody is there: a step passes
     assert games.step([0]).tolist() == [-2.0]
     assert games.step([3]).tolist() == [-(4 + 1 / 4)]
 

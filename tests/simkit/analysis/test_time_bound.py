@@ -30,7 +30,7 @@ def timed(rows):
     submit, run, request = table[:, 0], table[:, 1], table[:, 2:]
     half = np.repeat(run[:, None] / 2, request.shape[1], 1)
     whole = np.ones(len(table), np.bool_)
-    return TimedJobs(submit, submit, run, request, request * run[:, None], half, whole)
+    return TimedJobs(submit, submit, run, request, request, request * run[:, None], half, whole)
 
 
 def schedules(jobs, capacity):
@@ -174,6 +174,25 @@ def test_a_dependency_makes_the_critical_path_longer():
     assert TimedJobs.of(depends).run_time_s.tolist() == [8.0, 6.0]
 
 
+def test_what_depends_on_a_killed_task_is_never_run():
+    depends = workload(
+        first_task=np.array([0, 2, 3]), first_parent=np.array([0, 0, 1, 1]), parent=np.array([0])
+    )
+    killed = TimedJobs.of(depends, kill=True)  # the first task at its limit of 5 s
+    assert killed.run_time_s.tolist() == [5.0, 2.0]
+    assert killed.work.tolist() == [[10.0], [2.0]]
+
+
+def test_of_a_killed_bag_one_instance_is_sure_to_run_until_the_limit():
+    bag = workload(
+        requested_time_s=np.array([np.nan, 3.0, np.nan]),
+        instance_run_time_s=np.array([8.0, 1.0, 7.0, 2.0]),
+    )
+    killed = TimedJobs.of(bag, kill=True)
+    assert killed.run_time_s.tolist() == [8.0, 3.0]
+    assert killed.work.tolist() == [[16.0], [3.0 + 2.0]]
+
+
 def test_a_released_job_counts_from_its_submission():
     jobs = TimedJobs.of(workload(release_time_s=np.array([10.0, 0.0])))
     assert jobs.ready_s.tolist() == [10.0, 1.0]
@@ -182,11 +201,35 @@ def test_a_released_job_counts_from_its_submission():
 
 def test_an_empty_workload_and_wrong_questions():
     empty = timed(np.zeros((0, 3)))
-    assert [time_bound(empty, [1.0], metric).value for metric in METRICS] == [0.0] * len(METRICS)
+    found = [time_bound(empty, [1.0], metric) for metric in METRICS]
+    assert {(one.value, one.method, one.jobs) for one in found} == {(None, "no job", 0)}
     with pytest.raises(ScenarioError, match="did you mean 'wait_time_s'"):
         time_bound(empty, [1.0], "wait_time")
-    with pytest.raises(ScenarioError, match="1 of 2 jobs"):
-        time_bound(timed([(0, 1, 5), (0, 1, 4)]), [CAPACITY])
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_jobs_that_can_never_run_are_left_out_and_counted(metric):
+    both = time_bound(timed([(0, 1, 5), (0, 1, 4)]), [CAPACITY], metric)
+    alone = time_bound(timed([(0, 1, 4)]), [CAPACITY], metric)
+    assert (both.value, both.jobs, both.left_out) == (alone.value, 1, 1)
+
+
+def test_a_cluster_with_a_resource_that_no_job_asks_for():
+    machines = [{"count": 32, "processors": 8, "gpus": 4}]
+    few = {"workload.window.jobs": "0..39"}
+    more = load_scenario("quickstart", overrides=few | {"cluster.machines": machines})
+    same = load_scenario("quickstart", overrides=few | {"cluster": {"processors": 256}})
+    assert bounds_of(prepare(more)) == bounds_of(prepare(same))
+
+
+def test_waits_of_jobs_that_may_be_interrupted_have_no_bound():
+    machines = {
+        "cluster.failures": {"mtbf": "10d", "mttr": "1h"},
+        "workload.window.jobs": "0..39",
+    }
+    found = bounds_of(prepare(load_scenario("quickstart", overrides=machines)))
+    unknown = {one.metric for one in found if one.method == "interrupted"}
+    assert unknown == {"wait_time_s", "bounded_slowdown", "per_processor_bounded_slowdown"}
 
 
 @pytest.mark.parametrize(("order", "backfill"), [("fcfs", "easy"), ("saf", "conservative")])

@@ -346,5 +346,5 @@ def test_the_bound_is_below_every_candidate_and_says_how_near_each_comes():
             assert one.of_gap == pytest.approx((best - one.set_mean) / (best - found.bound))
     sets = found.frame().group_by("set").agg(pl.col("bound").unique().len().alias("bounds"))
     assert sets["bounds"].to_list() == [1, 1, 1]
-    with pytest.raises(ScenarioError, match="'carbon_kg' has none"):
+    with pytest.raises(ScenarioError, match="carbon_kg: no bound is known"):
         evaluate(scenario, candidates, windows=range(3), metric="carbon_kg", bound=True)

@@ -119,6 +119,7 @@ def test_it_begins_at_a_rule():
     assert np.abs(beside).max() < 1.0  # its network hardly speaks
 
 
+@pytest.mark.thorough
 def test_ppo_without_further_epochs_steps_as_reinforce():
     """The first step of each has the same gradient: at a ratio of 1 nothing is clipped."""
     one, other = (

@@ -120,6 +120,7 @@ def test_what_does_not_suit_a_scorer_is_told_what_takes_it(scorer, where):
     )
 
 
+@pytest.mark.thorough
 def test_it_learns():
     made = small_training(
         "evolution", where=deeprm_scenario(workload={"type": "deeprm", "offered_load": 1.3,

@@ -239,6 +239,7 @@ def test_a_rule_for_numbered_slots_is_imitated_before_episodes_are_played(tmp_pa
     assert made.step()["return"] < 0
 
 
+@pytest.mark.thorough
 def test_a_rule_for_a_simulated_queue_is_imitated_before_episodes_are_played(tmp_path):
     where = Scenario.model_validate({
         "workload": {"type": "poisson", "jobs": 30, "processors": 4, "rate_per_s": 1.0,

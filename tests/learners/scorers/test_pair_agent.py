@@ -81,7 +81,7 @@ def placements(run: Any) -> list[tuple[float, int, int]]:
     return sorted((start, task, machine) for start, task, machine, n in rows for _ in range(n))
 
 
-@pytest.mark.parametrize("features", ["paper", "terms"])
+@pytest.mark.parametrize("features", [pytest.param("paper", marks=pytest.mark.thorough), "terms"])
 def test_the_fast_model_and_the_agent_place_alike(features, table, tmp_path):
     pytest.importorskip("numba")
     scorer = drawn(features, 3)
@@ -138,7 +138,7 @@ def busy(table: Path, agent: Path, machines: int, seed: int) -> dict[str, Any]:
     return {**made, "seed": seed}
 
 
-@pytest.mark.parametrize("hidden", [(), (4,)])
+@pytest.mark.parametrize("hidden", [pytest.param((), marks=pytest.mark.thorough), (4,)])
 @pytest.mark.parametrize("machines", [3, pytest.param(70, marks=pytest.mark.thorough)])
 def test_a_long_run_with_compiled_scores_is_the_same(
     hidden, machines, table, tmp_path,

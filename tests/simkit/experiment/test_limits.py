@@ -227,7 +227,7 @@ def test_a_process_that_does_not_return_is_left(tmp_path: Path) -> None:
     assert open_run(tmp_path / "run", allow_partial=True).status == "stopped"
 
 
-@pytest.mark.parametrize("policy", [Never(), Slow()])
+@pytest.mark.parametrize("policy", [pytest.param(Never(), marks=pytest.mark.thorough), Slow()])
 def test_in_a_thread_too(tmp_path: Path, policy: Any) -> None:
     scenario = log(tmp_path, *[200] * 50) | {"limits": {"wall_time": 0.5}}
     caught: list[LimitError] = []

@@ -122,6 +122,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.thorough
 def test_idle_workers_do_not_outlive_a_parent_that_is_killed(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(IDLE)
     with child([sys.executable, "script.py"], tmp_path) as process:

@@ -146,6 +146,7 @@ def test_an_interrupted_training_ends_as_one_that_was_not(tmp_path, scenario, ke
     assert [row["iteration"] for row in done.rows] == list(range(11))
 
 
+@pytest.mark.thorough
 def test_a_killed_training_goes_on_from_its_checkpoint(tmp_path, scenario):
     """SIGKILL leaves no time for anything; what is there is whole."""
     made = scenario(iterations=30, held_out_every=4, arguments={"pause": 0.03})

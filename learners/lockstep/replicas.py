@@ -10,6 +10,7 @@ rules, and what a step pays.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar
@@ -30,7 +31,7 @@ __all__ = ["Replicas"]
 Sets = TypeVar("Sets", bound=JobSets)
 
 
-class Replicas(Replicated, Generic[Sets]):
+class Replicas(Replicated, ABC, Generic[Sets]):
     """N = S * replicas games; game n plays set n // replicas of S sets of jobs.
 
     What comes of them is in arrays of all N games, whatever the state of a game. Everything else is
@@ -147,9 +148,9 @@ class Replicas(Replicated, Generic[Sets]):
 
     # ---- ends -----------------------------------------------------------------------------------
 
+    @abstractmethod
     def done(self, rows: Ints | slice = slice(None)) -> Bools:
         """Return (K,) whether some games have reached their end."""
-        raise NotImplementedError
 
     def _over(self, rows: Ints | slice) -> Bools:
         """Return (K,) whether some games are done, or are cut off at the limit."""

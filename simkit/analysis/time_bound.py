@@ -130,11 +130,8 @@ class TimedJobs:
         Tasks that depend on one that is killed are never run. Of a bag that is killed, one instance
         runs until the limit; what becomes of the others is left open.
         """
-        count, held, longest = (
-            workload.instances,
-            workload.held_time_s(),
-            workload.longest_run_time_s(),
-        )
+        count, held = workload.instances, workload.held_time_s()
+        longest = workload.longest_run_time_s()
         as_one = workload.gang | (count == 1)
         if kill:
             over = longest > workload.requested_time_s
@@ -142,11 +139,8 @@ class TimedJobs:
             limit = np.where(never, 0.0, workload.requested_time_s)
             longest, held = (np.where(over | never, limit, time) for time in (longest, held))
             count = np.where(over & ~as_one, 1, count)
-        submit, release, first = (
-            workload.submit_time_s,
-            workload.release_time_s,
-            workload.first_task,
-        )
+        submit, release = workload.submit_time_s, workload.release_time_s
+        first = workload.first_task
         job = np.repeat(np.arange(len(workload)), np.diff(first))
         together = workload.request * np.where(as_one, workload.instances, 1)[:, None]
         of_task = workload.request * (count * held)[:, None]  # (T, R)

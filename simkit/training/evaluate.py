@@ -358,10 +358,10 @@ def bound_job(job: PlannedRun, *, metric: str) -> SweepOutcome:
         return SweepOutcome(assignment, Path(), "done", metrics={"bound": None})
     except SimkitError as error:
         return SweepOutcome(assignment, Path(), "failed", str(error))
-    whole = found.value if metric == MAKESPAN.name or not found.left_out else None
-    if whole is None and found.value is not None:  # the others count too, with 0 at least
-        whole = found.value * found.jobs / (found.jobs + found.left_out)
-    return SweepOutcome(assignment, Path(), "done", metrics={"bound": whole})
+    value = found.value
+    if value is not None and metric != MAKESPAN.name:  # jobs left out count too, with 0 at least
+        value *= found.jobs / (found.jobs + found.left_out)
+    return SweepOutcome(assignment, Path(), "done", metrics={"bound": value})
 
 
 def _planned(scenario: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

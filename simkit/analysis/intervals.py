@@ -1,4 +1,4 @@
-"""Confidence intervals for a mean over jobs: by resampling weeks, or over seeds.
+"""Confidence intervals: by resampling weeks or job sets, over seeds, or over both.
 
 Jobs that wait together wait alike: they are not an independent sample, and an interval from
 resampling single jobs is far too narrow. Whole weeks of submission are nearly independent and hold
@@ -8,7 +8,7 @@ the weekly rhythm of a log, so weeks are resampled here.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
@@ -140,6 +140,131 @@ def seed_interval(differences: Floats, *, level: float = 0.95) -> Interval:
     half = float(t.ppf((1 + level) / 2, seeds - 1) * differences.std(ddof=1) / np.sqrt(seeds))
     method = f"t-interval over {seeds} seeds, runs paired by seed"
     return Interval(mean - half, mean + half, level, method, seeds)
+
+
+Relation = Literal["mean", "difference", "ratio", "geometric ratio"]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean, difference or ratio with its 95 % interval; the bounds are None if it has none."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    by_seed: tuple[float, ...] = ()
+    """The same for each training seed alone; empty if there is one at most."""
+
+    def __format__(self, spec: str) -> str:
+        """Return ``1.20 (1.10 to 1.30)``, each number by the spec, or the value alone."""
+        value = format(self.value, spec)
+        if self.low is None or self.high is None:
+            return value
+        return f"{value} ({self.low:{spec}} to {self.high:{spec}})"
+
+    def scaled(self, factor: float, offset: float = 0.0) -> Estimate:
+        """Return factor × the estimate + offset, for points and percentages; factor > 0."""
+        low, high = (
+            None if bound is None else factor * bound + offset for bound in (self.low, self.high)
+        )
+        seeds = tuple(factor * each + offset for each in self.by_seed)
+        return Estimate(factor * self.value + offset, low, high, seeds)
+
+    def surely(self, above: float) -> bool:
+        """Return whether the whole interval is above a number."""
+        return self.low is not None and self.low > above
+
+
+def estimate(
+    mine: Floats,
+    counts: Floats,
+    other: Floats | None = None,
+    *,
+    relation: Relation = "mean",
+    blocks: Ints | None = None,
+) -> Estimate:
+    """Return a statistic of one candidate, or of two on the same items, with its interval.
+
+    The interval covers both the choice of the items and that of the training seeds. Over items it
+    is `set_interval`'s, or over blocks of them if items overlap. Several seeds widen it by
+    Student's interval of their mean, as independent errors add up: the squares of the distances to
+    the bounds. Ratios are treated as logarithms. Source: Zou and Donner, "Construction of
+    confidence limits about effect measures: a general approach", 2008 (MOVER).
+
+    With fewer than five blocks the interval is that over seeds alone, if there are several.
+
+    Args:
+        mine: (S, I) sum of the values of each training seed (1 for a rule) and item.
+        counts: (I,) or (S, I) number of values, above 0.
+        other: (R, I) sums of the candidate to compare with; R is 1 or S, then paired by seed.
+        relation: of the means over all values: ``mean`` of the first alone, ``difference``,
+            ``ratio``; ``geometric ratio`` of the items' means.
+        blocks: (I,) block of each item; by default each is its own.
+    """
+    counts = np.broadcast_to(counts, mine.shape)
+    parts = _parts(mine.mean(axis=0), counts.mean(axis=0), _mean_seed(other), relation)
+    if blocks is not None:
+        _, place = np.unique(blocks, return_inverse=True)
+        above, below = (np.bincount(place, part).astype(np.float64) for part in parts)
+        parts = above, below
+    found, value = set_interval(*parts), _statistic(parts, relation)
+    low, high = found.low, found.high
+    if relation == "geometric ratio" and low is not None and high is not None:
+        low, high = float(np.exp(low)), float(np.exp(high))
+    alone = [
+        _statistic(_parts(mine[seed], counts[seed], _of_seed(other, seed), relation), relation)
+        for seed in range(len(mine) if len(mine) > 1 else 0)
+    ]
+    if alone:
+        in_logs = relation in ("ratio", "geometric ratio")
+        low, high = _widened(value, low, high, np.array(alone), in_logs=in_logs)
+    return Estimate(value, low, high, tuple(alone))
+
+
+def _mean_seed(other: Floats | None) -> Floats | None:
+    return None if other is None else np.asarray(other.mean(axis=0), np.float64)
+
+
+def _of_seed(other: Floats | None, seed: int) -> Floats | None:
+    return None if other is None else np.asarray(other[min(seed, len(other) - 1)], np.float64)
+
+
+def _parts(
+    mine: Floats, counts: Floats, other: Floats | None, relation: Relation
+) -> tuple[Floats, Floats]:
+    """Return (I,) numerators and denominators: the ratio of their sums is the statistic.
+
+    Of a geometric ratio it is the logarithm.
+    """
+    if other is None:
+        return mine, counts
+    if relation == "difference":
+        return mine - other, counts
+    if relation == "ratio":
+        return mine, other
+    return np.log(mine / other), np.ones(len(mine))
+
+
+def _statistic(parts: tuple[Floats, Floats], relation: Relation) -> float:
+    value = float(parts[0].sum() / parts[1].sum())
+    return float(np.exp(value)) if relation == "geometric ratio" else value
+
+
+def _widened(
+    value: float, low: float | None, high: float | None, seeds: Floats, *, in_logs: bool
+) -> tuple[float | None, float | None]:
+    """Return the bounds over items, widened by the interval of the mean over seeds."""
+    if in_logs and min(value, *seeds, *(b for b in (low, high) if b is not None)) <= 0:
+        return low, high  # a ratio of 0 has no logarithm
+    numbers = np.log(seeds) if in_logs else seeds
+    found, centre = seed_interval(numbers), float(np.log(value) if in_logs else value)
+    assert found.low is not None and found.high is not None  # noqa: PT018 - two seeds at least
+    half, bounds = (found.high - found.low) / 2, []
+    for bound, sign in ((low, -1.0), (high, 1.0)):
+        apart = 0.0 if bound is None else abs(float(np.log(bound) if in_logs else bound) - centre)
+        moved = centre + sign * float(np.hypot(apart, half))
+        bounds.append(float(np.exp(moved)) if in_logs else moved)
+    return bounds[0], bounds[1]
 
 
 def _blocks(values: Floats, week: Ints) -> tuple[Floats, Floats, int]:

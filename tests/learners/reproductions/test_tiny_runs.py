@@ -14,7 +14,7 @@ from trace_files import DATA, real_file
 from trainings import workplace
 
 from simkit import plugins
-from simkit.learners.reproductions import deepjs, deeprm, rlscheduler, schedqrm, sofia
+from simkit.learners.reproductions import deepjs, deeprm, schedqrm, sofia
 from simkit.learners.reproductions.deepjs.judge import BOUND
 from simkit.learners.reproductions.deepjs.study import DeepJSSetting
 from simkit.learners.reproductions.deeprm.study import HEURISTICS as DEEPRM_RULES
@@ -22,9 +22,10 @@ from simkit.learners.reproductions.deeprm.study import RESERVING, WITHHOLDING, D
 from simkit.learners.reproductions.green import cocorl, launchpad, rare, studies
 from simkit.learners.reproductions.green.launchpad import runs
 from simkit.learners.reproductions.green.studies import Size
-from simkit.learners.reproductions.rlscheduler.study import RLSchedulerSetting
 from simkit.learners.reproductions.schedqrm import classifiers, logs, study
 from simkit.learners.reproductions.sofia.study import METHODS, SofiaSetting
+from simkit.learners.studies import rlscheduler
+from simkit.learners.studies.rlscheduler.logs import RLSchedulerSetting
 
 GREEN = Size(seeds=1, share=0.01, games=4, held_out=2, streams=6, tuning=2, hours=60, episodes=1)
 
@@ -89,12 +90,12 @@ TINY = {
     "rare": Tiny(rare.carry_out, (GREEN,), "rare.csv",
                  lambda judged: judged["value"].is_between(0, 1).all(), marks=SLOW),
     "rlscheduler": Tiny(
-        rlscheduler.carry_out,
+        rlscheduler.STUDY.carry_out,
         (RLSchedulerSetting(
             seeds=1, iterations=1, windows=4, candidates=4, units=(0,), others=3, theirs=1,
             their_iterations=1,
         ),),
-        "rlscheduler.csv", lambda judged: {"fcfs", "hold"} <= set(judged["candidate"]),
+        "rlscheduler.csv", lambda judged: {"fcfs", "hold"} <= set(judged["arm"]),
         "swf/HPC2N-2002-2.2-cln.swf.gz", marks=SLOW,
     ),
     "schedqrm": Tiny(
@@ -152,7 +153,7 @@ def test_a_tiny_run_to_the_page(name, tmp_path):
     page = tiny.carry_out(place, *tiny.sizes)
     for written in pages.glob("*.md"):
         text = written.read_text("utf-8")
-        assert not re.findall(r"\b(?:nan|None)\b", text)
+        assert not re.findall(r"\b(?:nan|None)\b|\{\{", text)
         assert all((pages / link).is_file() for link in re.findall(r"\]\(([\w-]+\.\w+)\)", text))
     assert tiny.shows(pl.read_csv(pages / tiny.table, infer_schema_length=None))
     before, made = page.read_bytes(), {

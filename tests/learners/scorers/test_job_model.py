@@ -13,10 +13,10 @@ from trace_files import real_file
 
 from simkit import plugins
 from simkit.errors import ScenarioError
-from simkit.learners.reproductions.rlscheduler.judge import measures
-from simkit.learners.reproductions.rlscheduler.study import RULES
 from simkit.learners.scorers.job_model import Hold, PoolJobs, Rule, simulate
 from simkit.learners.scorers.job_scorer import Backfill, JobScorer
+from simkit.learners.studies.rlscheduler.judge import measures
+from simkit.learners.studies.rlscheduler.logs import RULES
 from simkit.policies.easy import Easy
 from simkit.policies.easy import Hold as HoldRule
 from simkit.policies.orderings import SAFP, SJF

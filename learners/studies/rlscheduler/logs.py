@@ -17,11 +17,12 @@ from typing import Any, Final
 import numpy as np
 
 from simkit.arrays import stream
-from simkit.learners.reproductions.common import data_file
 from simkit.learners.scorers.job_model import PoolJobs, Rule
 from simkit.learners.scorers.job_scorer import Backfill
+from simkit.learners.studies.trainings import KeptTraining, data_file
 from simkit.scenario import Scenario
 from simkit.traces.swf import RLSchedulerLog
+from simkit.training import Workplace
 from simkit.workload import Workload
 
 JOBS: Final = 1024
@@ -263,6 +264,11 @@ def scenario_of(agent: Agent, setting: RLSchedulerSetting) -> Scenario:
             },
         }
     )
+
+
+def kept(place: Workplace, agent: Agent, setting: RLSchedulerSetting) -> KeptTraining:
+    """Return the training of an agent."""
+    return KeptTraining(place, scenario_of(agent, setting))
 
 
 def _further(log: Log, part: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -11,12 +11,14 @@ import numpy as np
 import polars as pl
 
 from simkit import plugins
-from simkit.arrays import Floats, Ints, stream
+from simkit.arrays import Floats, stream
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
-from simkit.learners.common.bundle import read_bundle
-from simkit.learners.reproductions.common import digest_of, kept_table, weights_hash
-from simkit.learners.reproductions.rlscheduler.study import (
+from simkit.learners.scorers.agent import JobAgent, JobDescription
+from simkit.learners.scorers.job_model import Hold, PoolJobs, simulate
+from simkit.learners.scorers.job_scorer import Backfill, JobScorer
+from simkit.learners.studies.results import long
+from simkit.learners.studies.rlscheduler.logs import (
     HOLDS,
     JOBS,
     LOGS,
@@ -30,11 +32,10 @@ from simkit.learners.reproductions.rlscheduler.study import (
     agents,
     jobs_of,
     judge_of,
+    kept,
     workload_of,
 )
-from simkit.learners.scorers.agent import JobAgent, JobDescription
-from simkit.learners.scorers.job_model import Hold, PoolJobs, simulate
-from simkit.learners.scorers.job_scorer import Backfill, JobScorer
+from simkit.learners.studies.trainings import digest_of, kept_table
 from simkit.results.run_writer import MemoryWriter
 from simkit.training import Workplace
 from simkit.training.folder import read_training
@@ -45,21 +46,32 @@ THEIRS: Final = ("fcfs", "rlscheduler-wfp3", "rlscheduler-unicep", "sjf", "rlsch
 """The orders of the published table, in its order."""
 OURS: Final = ("log-r-n", "f2", "r2-n", "saf-p", "wfp3-p-n2")
 """Our orders, for comparison."""
+SCORER: Final = "scorer"
+"""The arm of the scorers that are trained under RLScheduler's rules."""
 HOLD_WINDOWS: Final = 40
 """Training windows on which the parameters of the hold rule are chosen."""
-RESAMPLES: Final = 2000
+MEASURES: Final = ("bounded_slowdown", "makespan_s", "area_weighted_wait_s", "longest_wait_s")
 
 
-def scorer_of(place: Workplace, agent: Agent) -> JobScorer:
+def case_of(log: str, windows: str) -> str:
+    """Return the name of a case: a log, and the ``ten`` windows of the paper or the ``others``."""
+    return f"{log}, {windows}"
+
+
+def their_case(log: str, *, backfilling: bool) -> str:
+    """Return the name of a case of the published table."""
+    return f"{log}, {'with' if backfilling else 'without'} backfilling"
+
+
+def scorer_of(place: Workplace, agent: Agent, setting: RLSchedulerSetting) -> JobScorer:
     """Return the scorer of a complete training."""
-    bundle = read_bundle(place.work / "trainings" / agent.name / "agent")
+    bundle = kept(place, agent, setting).agent
     return JobAgent.of(bundle, JobDescription.read(bundle.description)).scorer
 
 
 def _path(place: Workplace, name: str, setting: RLSchedulerSetting) -> Path:
     """Return the path of a kept table, which depends on the setting and the agents' weights."""
-    folder = place.work / "trainings"
-    key = [asdict(setting), *(weights_hash(folder / agent.name) for agent in agents(setting))]
+    key = [asdict(setting), *(kept(place, agent, setting).digest for agent in agents(setting))]
     return place.work / f"{name}-{digest_of(key)}.parquet"
 
 
@@ -95,10 +107,11 @@ def choose_hold(log: Log, part: str) -> HoldChoice:
 
 
 def judge_easy(place: Workplace, setting: RLSchedulerSetting) -> pl.DataFrame:
-    """Return all measures of each log, set of windows, window and candidate, a row each; kept."""
+    """Return the measures of everyone on each window under EASY, as a long table; kept."""
 
     def play() -> pl.DataFrame:
-        return pl.DataFrame([row for log in LOGS for row in _easy_rows(place, log, setting)])
+        rows = [row for log in LOGS for row in _easy_rows(place, log, setting)]
+        return long(pl.DataFrame(rows), MEASURES, seed="seed")
 
     return kept_table(place, _path(place, "easy", setting), play, "judged with EASY")
 
@@ -106,25 +119,25 @@ def judge_easy(place: Workplace, setting: RLSchedulerSetting) -> pl.DataFrame:
 def _easy_rows(place: Workplace, log: Log, setting: RLSchedulerSetting) -> Iterator[dict[str, Any]]:
     holds = {part: choose_hold(log, part) for part in log.parts}
     scorers = {
-        agent: scorer_of(place, agent)
+        agent: scorer_of(place, agent, setting)
         for agent in agents(setting)
         if agent.log in (log.name, "all") and agent.backfill == "easy"
     }
     for kind, rows in log.windows(setting.others).items():
         for first in rows:
             window = jobs_of(log).window(first, JOBS)
-            key = {"log": log.name, "windows": kind, "first_row": first}
+            key = {"case": case_of(log.name, kind), "item": first}
             for name, rule in RULES.items():
                 starts = simulate(window, rule(window))
-                yield {**key, "candidate": name, "seed": 0, **measures(window, starts)}
+                yield {**key, "arm": name, "seed": None, **measures(window, starts)}
             held = holds[judge_of(log, first, everywhere=False)]
             starts = simulate(window, RULES[held.rule](window), hold=held.hold)
-            yield {**key, "candidate": "hold", "seed": 0, **measures(window, starts)}
+            yield {**key, "arm": "hold", "seed": None, **measures(window, starts)}
             for agent, scorer in scorers.items():
                 if agent.part == judge_of(log, first, everywhere=agent.log == "all"):
                     starts = simulate(window, scorer, visible=VISIBLE)
                     found = measures(window, starts)
-                    yield {**key, "candidate": agent.kind, "seed": agent.seed, **found}
+                    yield {**key, "arm": agent.kind, "seed": agent.seed, **found}
 
 
 def measures(jobs: PoolJobs, start_s: Floats) -> dict[str, float]:
@@ -143,90 +156,6 @@ def measures(jobs: PoolJobs, start_s: Floats) -> dict[str, float]:
     }
 
 
-@dataclass(frozen=True)
-class Standing:
-    """A candidate on a set of windows of a log; for a scorer, the mean over its seeds."""
-
-    name: str
-    mean: float
-    median: float
-    geometric: float
-    won: float
-    """Share of windows in which its bounded slowdown is below the rule's."""
-    ratio: tuple[float, float, float]
-    """Ratio of its mean to the rule's, with a 95 % interval."""
-    geometric_ratio: tuple[float, float, float]
-    """The same of the geometric means."""
-    makespan: float
-    """Geometric mean of the ratio to the rule's."""
-    area_weighted_wait_h: float
-    longest_wait_h: float
-    seeds: tuple[float, ...]
-    """The mean of each seed."""
-
-
-def standings(
-    judged: pl.DataFrame, log: str, windows: str, baseline: str | None = None
-) -> tuple[str, list[Standing]]:
-    """Return a rule, by default the one with the lowest mean, and everyone compared with it."""
-    here = judged.filter((pl.col("log") == log) & (pl.col("windows") == windows))
-    by = ["candidate", "first_row"]
-    names = ["bounded_slowdown", "makespan_s", "area_weighted_wait_s", "longest_wait_s"]
-    table = {
-        str(name[0]): part.group_by(by, maintain_order=True).agg(pl.col(names).mean())
-        for name, part in here.group_by("candidate", maintain_order=True)
-    }
-    best = baseline or min(RULES, key=lambda one: _mean(table[one]["bounded_slowdown"].to_numpy()))
-    base, found = table[best], []
-    block = base["first_row"].to_numpy() // JOBS
-    for name, part in table.items():
-        mine, rule = (t["bounded_slowdown"].to_numpy() for t in (part, base))
-        seeds = here.filter(candidate=name).group_by("seed").agg(pl.col(names[0]).mean())
-        found.append(
-            Standing(
-                name, _mean(mine), float(np.median(mine)), float(np.exp(np.log(mine).mean())),
-                float((mine < rule).mean()),
-                _interval(mine, rule, block, _ratio_of_means),
-                _interval(np.log(mine), np.log(rule), block, _ratio_of_geometric_means),
-                float(np.exp(np.log((part["makespan_s"] / base["makespan_s"]).to_numpy()).mean())),
-                _mean(part["area_weighted_wait_s"].to_numpy()) / 3600,
-                _mean(part["longest_wait_s"].to_numpy()) / 3600,
-                tuple(sorted(seeds["bounded_slowdown"].to_list())),
-            )
-        )  # fmt: skip
-    return best, found
-
-
-def _mean(values: Floats) -> float:
-    return float(values.mean())
-
-
-def _ratio_of_means(mine: Floats, rule: Floats, _count: Floats) -> Floats:
-    return mine / rule
-
-
-def _ratio_of_geometric_means(mine: Floats, rule: Floats, count: Floats) -> Floats:
-    ratio: Floats = np.exp((mine - rule) / count)
-    return ratio
-
-
-def _interval(
-    mine: Floats, rule: Floats, block: Ints, ratio: Callable[[Floats, Floats, Floats], Floats]
-) -> tuple[float, float, float]:
-    """Return a paired ratio with its percentile interval, by resampling blocks of rows.
-
-    Windows overlap, so those that begin in the same 1,024 rows are drawn together.
-    """
-    _, place = np.unique(block, return_inverse=True)
-    sums = np.array([np.bincount(place, column) for column in (mine, rule, np.ones(len(mine)))])
-    blocks = sums.shape[1]
-    draws = stream(0, "bootstrap").multinomial(blocks, np.full(blocks, 1 / blocks), RESAMPLES)
-    found = ratio(*(draws @ column for column in sums))
-    low, high = np.quantile(found, (0.025, 0.975))
-    (value,) = ratio(*sums.sum(axis=1)[:, None])
-    return float(value), float(low), float(high)
-
-
 # --- RLScheduler's own rules ----------------------------------------------------------------------
 
 
@@ -242,21 +171,19 @@ def _engine_starts(policy: Any, workload: Workload, processors: int) -> Floats:
 
 
 def judge_theirs(place: Workplace, setting: RLSchedulerSetting) -> pl.DataFrame:
-    """Return the mean bounded slowdowns under RLScheduler's rules, a row for each cell; kept.
+    """Return the slowdowns under RLScheduler's rules, as a long table; kept.
 
     The scorers are those trained under these rules.
     """
 
     def play() -> pl.DataFrame:
-        return pl.DataFrame([
-            {
-                "log": log.name, "backfilling": backfill == "rlscheduler", "order": name,
-                "seed": seed, "bounded_slowdown": value,
-            }
+        cells = [
+            {"case": their_case(log.name, backfilling=backfill == "rlscheduler"), **row}
             for log in LOGS
             for backfill in THEIR_RULES
-            for name, seed, value in _cells(place, log, setting, backfill)
-        ])  # fmt: skip
+            for row in _cells(place, log, setting, backfill)
+        ]
+        return long(pl.DataFrame(cells), MEASURES[:1], seed="seed")
 
     path = _path(place, "theirs", setting)
     return kept_table(place, path, play, "judged by RLScheduler's rules")
@@ -264,30 +191,32 @@ def judge_theirs(place: Workplace, setting: RLSchedulerSetting) -> pl.DataFrame:
 
 def _cells(
     place: Workplace, log: Log, setting: RLSchedulerSetting, backfill: Backfill
-) -> Iterator[tuple[str, int, float]]:
-    """Yield the mean over the ten windows of each order, and of the scorer of each seed.
-
-    A scorer's mean is over the windows that it has not seen.
-    """
+) -> Iterator[dict[str, Any]]:
+    """Yield the slowdown on each of the ten windows, or on those that a scorer has not seen."""
     rows = TEN[: setting.theirs]
     windows = [jobs_of(log).window(row, JOBS) for row in rows]
     for name in (*THEIRS, *OURS):
-        if name in RULES:
-            starts = [simulate(w, RULES[name](w), backfill=backfill) for w in windows]
-        else:
-            starts = [_starts_by_order(name, log, row, backfill) for row in rows]
-        found = [w.bounded_slowdown(start) for w, start in zip(windows, starts, strict=True)]
-        yield name, 0, float(np.mean(found))
+        for row, w in zip(rows, windows, strict=True):
+            if name in RULES:
+                starts = simulate(w, RULES[name](w), backfill=backfill)
+            else:
+                starts = _starts_by_order(name, log, row, backfill)
+            yield {
+                "arm": name, "seed": None, "item": row,
+                "bounded_slowdown": w.bounded_slowdown(starts),
+            }  # fmt: skip
     for seed in range(setting.seeds):
         scorers = {
-            part: scorer_of(place, Agent(log.name, part, 0, seed, backfill)) for part in log.parts
+            part: scorer_of(place, Agent(log.name, part, 0, seed, backfill), setting)
+            for part in log.parts
         }
-        found = [
-            w.bounded_slowdown(simulate(w, scorers[part], visible=VISIBLE, backfill=backfill))
-            for row, w in zip(rows, windows, strict=True)
-            if (part := log.judge_of(row)) is not None
-        ]
-        yield "scorer", seed, float(np.mean(found))
+        for row, w in zip(rows, windows, strict=True):
+            if (part := log.judge_of(row)) is not None:
+                starts = simulate(w, scorers[part], visible=VISIBLE, backfill=backfill)
+                yield {
+                    "arm": SCORER, "seed": seed, "item": row,
+                    "bounded_slowdown": w.bounded_slowdown(starts),
+                }  # fmt: skip
 
 
 def _starts_by_order(name: str, log: Log, row: int, backfill: Backfill) -> Floats:
@@ -307,6 +236,11 @@ def hold_words(log: Log) -> str:
     )
 
 
-def never_better(folder: Path, names: Sequence[str]) -> list[str]:
+def never_better(place: Workplace, setting: RLSchedulerSetting) -> list[str]:
     """Return the trainings that no iteration improved: their scorer is still the initial rule."""
-    return [name for name in names if read_training(folder / name)["best"]["iteration"] == 0]
+    found = []
+    for agent in agents(setting):
+        best = read_training(kept(place, agent, setting).folder)["best"]
+        if best["iteration"] == 0:
+            found.append(agent.name)
+    return found

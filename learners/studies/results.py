@@ -1,0 +1,235 @@
+"""The results of a study: one long table, and questions to it.
+
+A row is the value of a metric of an arm (a rule, or the agents of a kind of training, one a seed)
+on an item (a job set, a window, a stream) of a case (a load, a log, circumstances). Every number of
+a page is an answer to a question in text, such as
+
+    slowdown | natural gradient | 0.7 | less=SJF
+
+which is the mean slowdown of an arm in a case, less that of another on the same items.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from simkit.analysis.intervals import Estimate, Relation, estimate
+from simkit.arrays import Floats, Ints
+from simkit.errors import RunError, did_you_mean
+
+__all__ = ["COLUMNS", "Metric", "Results", "long"]
+
+COLUMNS: Final = {
+    "arm": pl.String, "seed": pl.Int64, "case": pl.String, "item": pl.Int64, "metric": pl.String,
+    "value": pl.Float64,
+}  # fmt: skip
+"""Columns of the long table; ``seed`` is null for a rule."""
+Key = tuple[str, str, str]
+"""Metric, arm and case."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A mean: the sum of one metric over that of another, or over the items."""
+
+    total: str
+    count: str = ""
+    """Empty: each item counts once."""
+
+
+def long(
+    table: pl.DataFrame,
+    metrics: Sequence[str],
+    *,
+    arm: str | pl.Expr = "arm",
+    case: str | pl.Expr = "case",
+    item: str | pl.Expr = "item",
+    seed: str | pl.Expr | None = None,
+) -> pl.DataFrame:
+    """Return a table with a column for each metric as rows of the long table.
+
+    Args:
+        table: a row for each arm, seed, case and item.
+        metrics: names of its columns; a null is left out.
+        arm: a column, or an expression; likewise `case`, `item` and `seed`.
+        case: see `arm`.
+        item: see `arm`.
+        seed: see `arm`; None for rules.
+    """
+    index = {"arm": arm, "seed": pl.lit(None) if seed is None else seed, "case": case, "item": item}
+    named = [
+        (pl.col(each) if isinstance(each, str) else each).cast(COLUMNS[name]).alias(name)
+        for name, each in index.items()
+    ]
+    wide = table.select(*named, *(pl.col(metric).cast(pl.Float64) for metric in metrics))
+    rows = wide.unpivot(metrics, index=list(index), variable_name="metric", value_name="value")
+    return rows.drop_nulls("value").select(*COLUMNS)
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a study found."""
+
+    rows: pl.DataFrame
+    """The long table."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Numbers and words that belong to no item: costs of training, chosen settings, the commit."""
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    """Name → a mean; a metric that is not named here is the mean over items."""
+    width: int = 1
+    """Items closer than this overlap: those with the same quotient are resampled together."""
+
+    @classmethod
+    def read(cls, folder: Path, name: str, **told: Any) -> Results:
+        """Return the results kept as NAME.parquet and NAME.json; further fields are as given."""
+        facts = json.loads((folder / f"{name}.json").read_text("utf-8"))
+        return cls(pl.read_parquet(folder / f"{name}.parquet"), facts, **told)
+
+    def write(self, folder: Path, name: str) -> None:
+        """Write NAME.parquet, NAME.json, and NAME.csv with the means."""
+        kept = self.rows.select(*COLUMNS)
+        kept.write_parquet(folder / f"{name}.parquet", compression="zstd", compression_level=19)
+        text = json.dumps(self.facts, indent=2, ensure_ascii=False)
+        (folder / f"{name}.json").write_text(text + "\n", "utf-8")
+        self.means().write_csv(folder / f"{name}.csv", float_precision=5)
+
+    def means(self) -> pl.DataFrame:
+        """Return the mean of each metric over items: a row for each case, arm and seed."""
+        index, metrics = ["case", "arm", "seed"], self.rows["metric"].unique(maintain_order=True)
+        items = self.rows.group_by(index, maintain_order=True).agg(pl.col("item").n_unique())
+        wide = self.rows.pivot("metric", index=index, values="value", aggregate_function="mean")
+        return items.rename({"item": "items"}).join(
+            wide.select(*index, *metrics), on=index, nulls_equal=True, maintain_order="left"
+        )
+
+    @cached_property
+    def _cells(self) -> dict[Key, tuple[Floats, Ints]]:
+        """Key → (S, I) values, seed by seed, and the (I,) items."""
+        found = {}
+        ordered = self.rows.sort("seed", "item", maintain_order=True, nulls_last=False)
+        parts = ordered.partition_by("metric", "arm", "case", as_dict=True, maintain_order=True)
+        for key, part in parts.items():
+            items = part["item"].unique().sort().to_numpy()
+            seeds = part["seed"].n_unique()
+            if len(part) != seeds * len(items):
+                raise RunError(f"{' | '.join(map(str, key))}: its seeds have different items")
+            values = part["value"].to_numpy().reshape(seeds, len(items))
+            found[(str(key[0]), str(key[1]), str(key[2]))] = (values, items)
+        return found
+
+    def arms(self, metric: str, case: str = "") -> list[str]:
+        """Return the arms that have a metric in a case, in the order in which they were judged."""
+        here = self.rows.filter(metric=self._mean(metric).total, case=case)
+        return here["arm"].unique(maintain_order=True).to_list()
+
+    def ranked(self, metric: str, case: str = "", arms: Iterable[str] | None = None) -> list[str]:
+        """Return arms, by default all of a case, by their means, the lowest first."""
+        chosen = self.arms(metric, case) if arms is None else list(arms)
+        return sorted(chosen, key=lambda arm: self.mean(metric, arm, case))
+
+    def values(self, metric: str, arm: str, case: str = "") -> tuple[Floats, Ints]:
+        """Return (S, I) values of an arm, seed by seed, and the (I,) items; else RunError."""
+        try:
+            return self._cells[metric, arm, case]
+        except KeyError:
+            known = [" | ".join(key) for key in self._cells]
+            asked = " | ".join((metric, arm, case))
+            raise RunError(f"no results of {asked!r}{did_you_mean(asked, known)}") from None
+
+    def mean(self, metric: str, arm: str, case: str = "", *, seed: int | None = None) -> float:
+        """Return a mean over all items, and over all seeds unless one is named."""
+        mine, counts, _ = self._sums(metric, arm, case)
+        if seed is not None:
+            mine, counts = mine[seed : seed + 1], counts[seed : seed + 1]
+        return float(mine.mean(axis=0).sum() / counts.mean(axis=0).sum())
+
+    def estimate(
+        self,
+        metric: str,
+        arm: str,
+        case: str = "",
+        *,
+        against: str | None = None,
+        relation: Relation = "mean",
+        seed: int | None = None,
+    ) -> Estimate:
+        """Return a mean of an arm, or its relation to another's on the same items.
+
+        Args:
+            metric: one of `metrics`, or of the table.
+            arm: whose.
+            case: where.
+            against: the other arm.
+            relation: of the two, see `intervals.estimate`.
+            seed: place of a training among the arm's; by default all of them.
+        """
+        mine, counts, items = self._sums(metric, arm, case)
+        if seed is not None:
+            mine, counts = mine[seed : seed + 1], counts[seed : seed + 1]
+        other = None
+        if against is not None:
+            other, others, theirs = self._sums(metric, against, case)
+            if not (np.array_equal(items, theirs) and (counts[0] == others[0]).all()):
+                raise RunError(f"{metric} in {case!r}: {arm} and {against} have different items")
+            if seed is not None and len(other) > 1:
+                other = other[seed : seed + 1]
+        blocks = None if self.width == 1 else items // self.width
+        return estimate(mine, counts, other, relation=relation, blocks=blocks)
+
+    def _mean(self, metric: str) -> Metric:
+        return self.metrics.get(metric, Metric(metric))
+
+    def _sums(self, metric: str, arm: str, case: str) -> tuple[Floats, Floats, Ints]:
+        """Return (S, I) sums and counts, and the (I,) items."""
+        mean = self._mean(metric)
+        sums, items = self.values(mean.total, arm, case)
+        counts = self.values(mean.count, arm, case)[0] if mean.count else np.ones_like(sums)
+        return sums, counts, items
+
+    def ask(self, question: str) -> Any:
+        """Return the answer to a question: a fact by its name, or an `Estimate`.
+
+        ``METRIC | ARM | CASE | OPTIONS``; the case is left out where it has no name. Options:
+        ``less=ARM`` for the difference to another arm; ``over=ARM`` for the ratio of the means, and
+        ``geometric over=ARM`` for that of the geometric means; ``seed=N`` for one training alone;
+        ``percent``: of a ratio by how many percent it is above 1, of the rest hundredths;
+        ``hours``: seconds as hours.
+        """
+        parts = [part.strip() for part in question.split("|")]
+        if len(parts) == 1:
+            if parts[0] in self.facts:
+                return self.facts[parts[0]]
+            raise RunError(f"no fact {parts[0]!r}{did_you_mean(parts[0], self.facts)}")
+        options = [part for part in parts[2:] if part.partition("=")[0] in _OPTIONS]
+        places = parts[2 : len(parts) - len(options)]
+        if len(parts) < 2 or len(places) > 1:
+            raise RunError(f"{question!r} is not METRIC | ARM | CASE | OPTIONS")
+        told = {name: value for name, _, value in (part.partition("=") for part in options)}
+        named = next((name for name in told if name in _RELATIONS), "")
+        relation = _RELATIONS.get(named, "mean")
+        found = self.estimate(
+            parts[0],
+            parts[1],
+            *places,
+            against=told.get(named),
+            relation=relation,
+            seed=int(told["seed"]) if "seed" in told else None,
+        )
+        if "percent" in told:
+            return found.scaled(100.0, -100.0 if "ratio" in relation else 0.0)
+        return found.scaled(1 / 3600) if "hours" in told else found
+
+
+_RELATIONS: Final[Mapping[str, Relation]] = {
+    "less": "difference", "over": "ratio", "geometric over": "geometric ratio",
+}  # fmt: skip
+"""Options of a question that name another arm → the relation that they ask for."""
+_OPTIONS: Final = (*_RELATIONS, "seed", "percent", "hours")

@@ -1,0 +1,94 @@
+"""A study, from its arms and cases to its page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+import polars as pl
+
+from simkit.analysis.plot_style import save_picture
+from simkit.learners.studies.page import Claim, Contents, Rows, fill
+from simkit.learners.studies.results import Metric, Results
+from simkit.learners.studies.trainings import made
+from simkit.training import Workplace
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["PAGES", "Study"]
+
+PAGES: Final = Path(__file__).parent / "pages"
+"""The pages with their holes."""
+Size = TypeVar("Size")
+SMALL: Final = """\
+**A small version**, made with `--quick`: it shows the steps, and its numbers decide nothing. The
+sentences were written for the full version.
+
+"""
+
+
+@dataclass(frozen=True)
+class Study(Generic[Size]):
+    """An entry point of ``simkit.reproductions``: called with a `Workplace` it returns the page.
+
+    It writes NAME.md with its pictures, NAME.csv with the means, NAME.parquet with the value of
+    each item, from which all numbers and intervals of the page follow, and NAME.json with facts.
+    """
+
+    name: str
+    full: Size
+    """How much to train and to judge."""
+    quick: Size
+    """The same for a small version, in at most 90 s on two cores."""
+    measure: Callable[[Workplace, Size], tuple[pl.DataFrame, dict[str, Any]]]
+    """Trains and judges what is missing; returns the long table and the facts, see `Results`."""
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    width: int = 1
+    """See `Results`."""
+    numbers: Mapping[str, Callable[[Results], Any]] = field(default_factory=dict)
+    """Name → a number of the page that is no answer to a question."""
+    tables: Mapping[str, Callable[[Results], Rows]] = field(default_factory=dict)
+    claims: Sequence[Claim] = ()
+    pictures: Mapping[str, Callable[[Results], Figure]] = field(default_factory=dict)
+    """File without its ending → the picture."""
+    pages: Sequence[str] = ()
+    """Names of the pages, by default the study's own; the first one is returned."""
+
+    def __call__(self, place: Workplace) -> Path:
+        """Do the missing work at full or small size; return the page."""
+        return self.carry_out(place, self.quick if place.quick else self.full)
+
+    def carry_out(self, place: Workplace, size: Size) -> Path:
+        """Do the missing work at a given size; write results, pictures and pages."""
+        rows, facts = self.measure(place, size)
+        place.say("writing the page")
+        results = self.results(rows, {**facts, **made()})
+        results.write(place.pages, self.name)
+        for name, draw in self.pictures.items():
+            save_picture(place.pages / f"{name}.svg", lambda draw=draw: draw(results))  # type: ignore[misc]
+        for name in self._pages:
+            text = self.filled(name, results, small=place.quick)
+            (place.pages / f"{name}.md").write_text(text, "utf-8")
+        return place.pages / f"{self._pages[0]}.md"
+
+    @property
+    def _pages(self) -> Sequence[str]:
+        return self.pages or (self.name,)
+
+    def results(self, rows: pl.DataFrame, facts: Mapping[str, Any]) -> Results:
+        """Return results as this study understands them."""
+        return Results(rows, facts, self.metrics, self.width)
+
+    def read(self, folder: Path) -> Results:
+        """Return the results in a folder that `carry_out` wrote."""
+        return Results.read(folder, self.name, metrics=self.metrics, width=self.width)
+
+    def filled(self, page: str, results: Results, *, small: bool = False) -> str:
+        """Return one of the pages with its holes filled."""
+        text = (PAGES / f"{page}.md").read_text("utf-8")
+        head, _, rest = text.partition("\n\n")
+        contents = Contents(results, self.numbers, self.tables, self.claims)
+        return fill(f"{head}\n\n{SMALL if small else ''}{rest}", contents)

@@ -1,0 +1,199 @@
+"""The long table of a study: its estimates, and the questions that pages ask."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+from simkit.analysis.intervals import Estimate, estimate, seed_interval, set_interval
+from simkit.errors import RunError
+from simkit.learners.studies.page import (
+    CONFIRMED,
+    NOT_CONFIRMED,
+    NOT_TESTED,
+    SMALLER,
+    Claim,
+    Contents,
+    answer,
+    fill,
+    grid,
+    markdown_table,
+)
+from simkit.learners.studies.results import Metric, Results, long
+
+
+def results(**facts) -> Results:
+    """Return an agent of two seeds and two rules on eight batches of unequal numbers of jobs."""
+    rng, jobs = np.random.default_rng(5), np.arange(3, 11)
+    parts = []
+    for arm, seeds, mean in (("agent", (0, 1), 2.0), ("SJF", (None,), 4.0), ("FCFS", (None,), 9.0)):
+        for seed in seeds:
+            slowdown = mean * rng.uniform(0.9, 1.1, 8)
+            parts.append(pl.DataFrame({
+                "arm": arm, "seed": pl.Series([seed] * 8, dtype=pl.Int64), "case": "0.7",
+                "item": range(8), "sum": slowdown * jobs, "jobs": jobs,
+            }))  # fmt: skip
+    rows = long(pl.concat(parts), ["sum", "jobs"], seed="seed")
+    return Results(rows, facts, {"slowdown": Metric("sum", "jobs")})
+
+
+def test_a_rule_alone_has_the_interval_over_items():
+    found = results()
+    sums, jobs = (found.values(name, "SJF", "0.7")[0] for name in ("sum", "jobs"))
+    mine, over_items = found.ask("slowdown | SJF | 0.7"), set_interval(sums[0], jobs[0])
+    assert mine.value == pytest.approx(sums.sum() / jobs.sum())
+    assert (mine.low, mine.high) == (over_items.low, over_items.high)
+    assert mine.by_seed == ()
+
+
+def test_several_seeds_widen_the_interval_as_errors_add_up():
+    found = results()
+    sums, jobs = (found.values(name, "agent", "0.7")[0] for name in ("sum", "jobs"))
+    mine = found.ask("slowdown | agent | 0.7")
+    over_items = set_interval(sums.mean(axis=0), jobs[0])
+    over_seeds = seed_interval(np.array(mine.by_seed))
+    assert mine.by_seed == tuple((sums.sum(axis=1) / jobs.sum(axis=1)).tolist())
+    assert mine.high - mine.value == pytest.approx(
+        np.hypot(over_items.high - mine.value, over_seeds.high - np.mean(mine.by_seed))
+    )
+
+
+def test_with_one_item_the_interval_is_that_over_seeds():
+    shares = np.array([[0.1], [0.2], [0.12]])
+    found = estimate(shares, np.ones(1))
+    over_seeds = seed_interval(shares[:, 0])
+    assert (found.low, found.high) == (
+        pytest.approx(over_seeds.low),
+        pytest.approx(over_seeds.high),
+    )
+    assert estimate(shares[:1], np.ones(1)) == Estimate(0.1)
+
+
+@pytest.mark.parametrize("seeds", [1, 4])
+def test_the_interval_holds_the_truth_about_as_often_as_it_says(seeds):
+    rng, held, cases = np.random.default_rng(seeds), 0, 300
+    for _ in range(cases):
+        quality = rng.normal(10.0, 1.0, (seeds, 1)) if seeds > 1 else np.full((1, 1), 10.0)
+        difficulty, noise = rng.normal(0.0, 3.0, 30), rng.normal(0.0, 1.0, (seeds, 30))
+        found = estimate(quality + difficulty + noise, np.ones(30))
+        held += found.low <= 10.0 <= found.high
+    assert 0.91 <= held / cases <= 0.99
+
+
+def test_blocks_of_items_that_overlap_are_drawn_together():
+    rng = np.random.default_rng(3)
+    levels = np.repeat(rng.normal(0.0, 1.0, 12), 10)[None]
+    alone = estimate(levels, np.ones(120))
+    together = estimate(levels, np.ones(120), blocks=np.arange(120) // 10)
+    assert together.value == pytest.approx(alone.value)
+    assert together.high - together.low > 2 * (alone.high - alone.low)
+
+
+def test_questions_compare_paired_by_item():
+    found = results(minutes=12.5)
+    sums, jobs = (found.values(name, "agent", "0.7")[0].mean(axis=0) for name in ("sum", "jobs"))
+    rule = found.values("sum", "SJF", "0.7")[0][0]
+    less, over, geometric = (
+        found.ask(f"slowdown | agent | 0.7 | {how}=SJF")
+        for how in ("less", "over", "geometric over")
+    )
+    assert less.value == pytest.approx((sums - rule).sum() / jobs.sum())
+    assert over.value == pytest.approx(sums.sum() / rule.sum())
+    assert geometric.value == pytest.approx(np.exp(np.log(sums / rule).mean()))
+    assert found.ask("slowdown | agent | 0.7 | over=SJF | percent").value == pytest.approx(
+        100 * over.value - 100
+    )
+    assert found.ask("slowdown | agent | 0.7 | seed=1").value == pytest.approx(
+        found.ask("slowdown | agent | 0.7").by_seed[1]
+    )
+    assert found.ask("minutes") == 12.5
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["minuets", "slowdown | agnet | 0.7", "slowdown | agent | 0.9", "slow | agent | 0.7",
+     "slowdown | agent | 0.7 | lest=SJF", "slowdown | agent | 0.7 | less=SFJ"],
+)  # fmt: skip
+def test_a_question_that_names_nothing_is_refused(question):
+    with pytest.raises(RunError):
+        results(minutes=1.0).ask(question)
+
+
+def test_results_are_read_as_they_were_written(tmp_path):
+    found = results(minutes=2, chosen={"rate": 0.1})
+    found.write(tmp_path, "study")
+    read = Results.read(tmp_path, "study", metrics=found.metrics)
+    assert read.facts == found.facts
+    for arm in ("agent", "SJF", "FCFS"):
+        question = f"slowdown | {arm} | 0.7"
+        assert read.ask(question) == found.ask(question)
+    means = pl.read_csv(tmp_path / "study.csv", schema_overrides={"case": pl.String})
+    assert means.equals(found.means().with_columns(pl.col("sum", "jobs").round(5)))
+    assert json.loads((tmp_path / "study.json").read_text("utf-8"))["minutes"] == 2
+
+
+def contents(claims=()) -> Contents:
+    return Contents(
+        results(minutes=12.5, commit="abc"), {"two": lambda _: 2},
+        {"everyone": lambda found: grid(
+            found, found.ranked("slowdown", "0.7"),
+            {"mean": "slowdown | {} | 0.7 : .1f", "over SJF": "slowdown | {} | 0.7 | over=SJF",
+             "loud": str.upper},
+        )},
+        claims,
+    )  # fmt: skip
+
+
+def test_holes_are_filled():
+    text = fill(
+        "{{number: two}} at {{number: commit}} in {{number: minutes : .1f}} min: "
+        "{{number: slowdown | SJF | 0.7 : .0f}}\n{{table: everyone}}", contents()
+    )  # fmt: skip
+    assert text.splitlines()[0] == "2 at abc in 12.5 min: 4"
+    assert [line.split(" | ")[0] for line in text.splitlines()[3:]] == [
+        "| agent",
+        "| SJF",
+        "| FCFS",
+    ]
+    assert "| SJF | 3.9 |  | SJF |" in text
+
+
+@pytest.mark.parametrize("hole", ["{{table: everybody}}", "{{number: three}}"])
+def test_a_hole_that_names_nothing_is_refused(hole):
+    with pytest.raises(RunError, match="did you mean|no fact|names"):
+        fill(hole, contents())
+
+
+def test_an_answer_has_the_form_asked_for():
+    found = Estimate(0.5, 0.25, 0.75, (0.4, 0.6))
+    assert [answer(found, spec) for spec in ("", ".1f ±", "low", "high .1f", "seeds .1f", "+.1f ±")] == [
+        "0.50", "0.5 (0.2 to 0.8)", "0.25", "0.8", "0.4, 0.6", "+0.5 (+0.2 to +0.8)"
+    ]  # fmt: skip
+    assert answer(Estimate(0.5), "low") == answer(Estimate(0.5), "seeds") == "–"
+
+
+@pytest.mark.parametrize(
+    ("rule", "verdict"),
+    [("slowdown | agent | 0.7 | less=SJF < 0", CONFIRMED),
+     ("slowdown | agent | 0.7 | over=SJF <= 0.9", CONFIRMED),
+     ("slowdown | agent | 0.7 | over=SJF <= 0.1", SMALLER),
+     ("slowdown | agent | 0.7 | over=SJF >= 1.1", NOT_CONFIRMED),
+     ("slowdown | FCFS | 0.7 | over=SJF | percent >= 100", CONFIRMED),
+     (lambda _: "as printed", "as printed"), ("", NOT_TESTED)],
+)  # fmt: skip
+def test_a_claim_is_judged_by_its_rule(rule, verdict):
+    claim = Claim("6.4", "twice", "{{number: slowdown | agent | 0.7 : .0f}}", rule, more=("†",))
+    row = fill(
+        "{{claims: figure | paper | here | more | verdict}}", contents([claim])
+    ).splitlines()[2]
+    assert row == f"| 6.4 | twice | 2 | † | {verdict} |"
+
+
+def test_columns_of_numbers_align_right():
+    table = markdown_table(
+        [("", "n", "text"), ("a", "1.5 (1.0 to 2.0)", "x"), ("b", "–", "2 of 3")]
+    )
+    assert table.splitlines()[1] == "| --- | ---: | --- |"

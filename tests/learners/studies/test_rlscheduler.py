@@ -1,0 +1,63 @@
+"""The comparison with RLScheduler: who judges what, and its intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from simkit.learners.studies.results import COLUMNS
+from simkit.learners.studies.rlscheduler import STUDY
+from simkit.learners.studies.rlscheduler.logs import JOBS, LOGS, RULES, judge_of
+from simkit.learners.studies.rlscheduler.tables import standings
+
+LUBLIN, ARCHIVE = LOGS[0], LOGS[1]
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_no_agent_judges_what_it_was_trained_on(log):
+    for rows in log.windows(100).values():
+        for first in rows:
+            low, high = log.rows(log.judge_of(first))
+            assert first + JOBS <= low or (high is not None and first > high)
+
+
+def test_windows_across_the_middle_of_a_lublin_log_are_left_out():
+    assert LUBLIN.judge_of(5000 - JOBS) == "b"
+    assert LUBLIN.judge_of(5000) == "a"
+    assert LUBLIN.judge_of(5000 - JOBS + 1) is LUBLIN.judge_of(4999) is None
+    assert len(LUBLIN.windows(0)["ten"]) == 8
+    assert len(ARCHIVE.windows(0)["ten"]) == 10
+
+
+def test_agents_of_all_logs_leave_out_the_half_that_they_judge():
+    assert judge_of(ARCHIVE, 17, everywhere=False) == "whole"
+    assert judge_of(ARCHIVE, 17, everywhere=True) == "a"
+    assert judge_of(LUBLIN, 17, everywhere=True) == "b"
+
+
+def test_everyone_is_compared_with_the_rule_of_the_lowest_mean():
+    slowdown = dict.fromkeys(RULES, (100.0,) * 4) | {"saf": (2.0, 4.0, 8.0, 2.0)}
+    rows = [(name, None, values) for name, values in slowdown.items()]
+    rows += [("scorer", seed, np.array([1, 4, 2, 1]) * (0.5, 1.5)[seed]) for seed in (0, 1)]
+    factors = {"bounded_slowdown": 1.0, "makespan_s": 10.0, "area_weighted_wait_s": 3600.0,
+               "longest_wait_s": 7200.0}  # fmt: skip
+    table = pl.DataFrame(
+        [{"arm": arm, "seed": seed, "case": "L", "item": 700 * place, "metric": metric,
+          "value": factor * value}
+         for arm, seed, values in rows
+         for place, value in enumerate(values)
+         for metric, factor in factors.items()],
+        schema=COLUMNS,
+    )  # fmt: skip
+    head, *found = standings(STUDY.results(table, {}), "L")
+    scorer = dict(zip(head, found[0], strict=True))
+    assert scorer[""] == "scorer"
+    assert scorer["mean / saf"].startswith("0.50 (")
+    assert scorer["geometric / saf"].startswith("0.50 (")
+    kept = ("mean", "of each seed", "median", "geometric mean", "windows won", "makespan",
+            "area-weighted wait, h", "longest wait, h")  # fmt: skip
+    assert [scorer[name] for name in kept] == [
+        "2.0", "1.0, 3.0", "1.5", "1.7", "75%", "0.50", "2.0", "4"
+    ]  # fmt: skip
+    assert dict(zip(head, found[1], strict=True))["mean / saf"] == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -186,6 +187,15 @@ def test_holes_are_filled():
 def test_a_hole_that_names_nothing_is_refused(hole):
     with pytest.raises(RunError, match="did you mean|no fact|names"):
         fill(hole, contents())
+
+
+def test_a_small_version_has_a_dash_for_what_it_does_not_measure():
+    claim = Claim(
+        "6.4", "twice", "{{number: slowdown | agent | 0.9}}", "slowdown | agent | 0.9 > 1"
+    )
+    small = replace(contents([claim]), small=True)
+    page = "{{number: slowdown | agent | 0.9}}, {{number: two}}\n{{claims: a | b | c | d}}"
+    assert fill(page, small).splitlines()[::3] == ["–, 2", "| 6.4 | twice | – | – |"]
 
 
 def test_an_answer_has_the_form_asked_for():

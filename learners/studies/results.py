@@ -82,7 +82,10 @@ class Results:
     rows: pl.DataFrame
     """The long table."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """Numbers and words that belong to no item: costs of training, chosen settings, the commit."""
+    """Numbers and words that belong to no item: costs of training, chosen settings, the commit.
+
+    ``intervals``, of results that were published as means alone: ``METRIC | ARM | CASE``, followed
+    by `` | OPTION=ARM`` where two are compared → the bounds over the items."""
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     """Name → a mean; a metric that is not named here is the mean over items."""
     width: int = 1
@@ -103,12 +106,20 @@ class Results:
         self.means().write_csv(folder / f"{name}.csv", float_precision=5)
 
     def means(self) -> pl.DataFrame:
-        """Return the mean of each metric over items: a row for each case, arm and seed."""
+        """Return the mean of each metric over items: a row for each case, arm and seed.
+
+        The means that are named in `metrics` come last.
+        """
         index, metrics = ["case", "arm", "seed"], self.rows["metric"].unique(maintain_order=True)
         items = self.rows.group_by(index, maintain_order=True).agg(pl.col("item").n_unique())
         wide = self.rows.pivot("metric", index=index, values="value", aggregate_function="mean")
+        named = [
+            (pl.col(mean.total) / pl.col(mean.count)).alias(name)
+            for name, mean in self.metrics.items()
+            if mean.count and {mean.total, mean.count} <= set(metrics)
+        ]
         return items.rename({"item": "items"}).join(
-            wide.select(*index, *metrics), on=index, nulls_equal=True, maintain_order="left"
+            wide.select(*index, *metrics, *named), on=index, nulls_equal=True, maintain_order="left"
         )
 
     @cached_property
@@ -183,7 +194,9 @@ class Results:
             if seed is not None and len(other) > 1:
                 other = other[seed : seed + 1]
         blocks = None if self.width == 1 else items // self.width
-        return estimate(mine, counts, other, relation=relation, blocks=blocks)
+        asked = _asked(metric, arm, case, against, relation)
+        known = self.facts.get("intervals", {}).get(asked) if seed is None else None
+        return estimate(mine, counts, other, relation=relation, blocks=blocks, over_items=known)
 
     def _mean(self, metric: str) -> Metric:
         return self.metrics.get(metric, Metric(metric))
@@ -233,4 +246,12 @@ _RELATIONS: Final[Mapping[str, Relation]] = {
     "less": "difference", "over": "ratio", "geometric over": "geometric ratio",
 }  # fmt: skip
 """Options of a question that name another arm → the relation that they ask for."""
+
 _OPTIONS: Final = (*_RELATIONS, "seed", "percent", "hours")
+
+
+def _asked(metric: str, arm: str, case: str, against: str | None, relation: Relation) -> str:
+    """Return the question as the fact ``intervals`` has it."""
+    parts = [metric, arm, *([case] if case else [])]
+    parts += [f"{name}={against}" for name, one in _RELATIONS.items() if one == relation]
+    return " | ".join(parts)

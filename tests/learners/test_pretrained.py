@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from simkit.learners.reproductions.deepjs import study as deepjs
 from simkit.learners.reproductions.deeprm.one_agent import ALONE, FULL, MIXED, ppo_scenario
 from simkit.learners.reproductions.deeprm.study import judged_scenario
+from simkit.learners.studies.deepjs import trainings as deepjs
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import agent_folder, agent_names
 from simkit.training.evaluate import Candidate, evaluate
@@ -54,11 +54,10 @@ def test_the_fitness_is_that_of_the_reproduction(tmp_path, monkeypatch):
     table = tmp_path / "alibaba" / "cloudsimpy_jobs.csv.gz"
     table.parent.mkdir()
     table.touch()
-    (agent,) = [each for each in deepjs.agents(deepjs.FULL) if each.name == "fitness-seed0"]
-    trained = deepjs.scenario_of(agent, deepjs.FULL)
+    trained = deepjs.scenarios(deepjs.FULL)["fitness"][0]
     description = json.loads((agent_folder("fitness-alibaba", tmp_path) / "agent.json").read_text())
     assert (description["learner"], description["seed"]) == ("fitness", 0)
-    assert description["curve_end"]["iteration"] == agent.iterations
+    assert description["curve_end"]["iteration"] == trained.learn.iterations
     arguments = json.loads(json.dumps(dict(trained.learn.arguments)))
     assert description["arguments"].items() >= arguments.items()
     expected = whole(trained.model_dump(mode="json"))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -81,7 +81,9 @@ class Results:
     rows: pl.DataFrame
     """The long table."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """Numbers and words that belong to no item: costs of training, chosen settings, the commit."""
+    """Numbers and words that belong to no item: costs of training, chosen settings, the commit.
+    Results whose items are lost have ``items``, which says so, and ``intervals``: question (in the
+    order of `ask`, without ``percent`` and ``hours``) → the published bounds."""
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     """Name → a mean; a metric that is not named here is the mean over items."""
     width: int = 1
@@ -182,7 +184,15 @@ class Results:
             if seed is not None and len(other) > 1:
                 other = other[seed : seed + 1]
         blocks = None if self.width == 1 else items // self.width
-        return estimate(mine, counts, other, relation=relation, blocks=blocks)
+        found = estimate(mine, counts, other, relation=relation, blocks=blocks)
+        how = [f"{name}={against}" for name, one in _RELATIONS.items() if one == relation]
+        how += [] if seed is None else [f"seed={seed}"]
+        return self._as_published(found, " | ".join([metric, arm, case, *how]))
+
+    def _as_published(self, found: Estimate, question: str) -> Estimate:
+        """Return an estimate with the bounds that the facts name, where means alone were kept."""
+        low, high = self.facts.get("intervals", {}).get(question, (found.low, found.high))
+        return replace(found, low=low, high=high)
 
     def _mean(self, metric: str) -> Metric:
         return self.metrics.get(metric, Metric(metric))

@@ -72,6 +72,18 @@ def test_with_one_item_the_interval_is_that_over_seeds():
     assert estimate(shares[:1], np.ones(1)) == Estimate(0.1)
 
 
+def test_a_ratio_to_nothing_is_no_number_and_one_to_little_has_no_interval():
+    ones, rare = np.ones((2, 8)), np.array([[4.0] + [0.0] * 7])
+    assert answer(estimate(ones, np.ones(8), 0.0 * rare, relation="ratio"), ".2f ±") == "–"
+    assert answer(estimate(ones, np.ones(8), rare, relation="ratio"), ".2f ±") == "2.00"
+
+
+def test_bounds_whose_items_are_lost_are_as_published():
+    found = results(items="means alone", intervals={"sum | SJF | 0.7 | less=FCFS": [-60.0, -20.0]})
+    assert found.ask("sum | SJF | 0.7 | less=FCFS | percent").low == -6000.0
+    assert found.ask("sum | SJF | 0.7").low == results().ask("sum | SJF | 0.7").low
+
+
 @pytest.mark.parametrize("seeds", [1, 4])
 def test_the_interval_holds_the_truth_about_as_often_as_it_says(seeds):
     rng, held, cases = np.random.default_rng(seeds), 0, 300

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -82,8 +82,10 @@ class Results:
     """The long table."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Numbers and words that belong to no item: costs of training, chosen settings, the commit.
-    Results whose items are lost have ``items``, which says so, and ``intervals``: question (in the
-    order of `ask`, without ``percent`` and ``hours``) → the published bounds."""
+
+    ``intervals``, of results that were published as means alone: ``METRIC | ARM | CASE``, followed
+    by `` | OPTION=ARM`` where two are compared and `` | seed=N`` of one training → the bounds over
+    the items."""
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     """Name → a mean; a metric that is not named here is the mean over items."""
     width: int = 1
@@ -104,12 +106,20 @@ class Results:
         self.means().write_csv(folder / f"{name}.csv", float_precision=5)
 
     def means(self) -> pl.DataFrame:
-        """Return the mean of each metric over items: a row for each case, arm and seed."""
+        """Return the mean of each metric over items: a row for each case, arm and seed.
+
+        The means that are named in `metrics` come last.
+        """
         index, metrics = ["case", "arm", "seed"], self.rows["metric"].unique(maintain_order=True)
         items = self.rows.group_by(index, maintain_order=True).agg(pl.col("item").n_unique())
         wide = self.rows.pivot("metric", index=index, values="value", aggregate_function="mean")
+        named = [
+            (pl.col(mean.total) / pl.col(mean.count)).alias(name)
+            for name, mean in self.metrics.items()
+            if mean.count and {mean.total, mean.count} <= set(metrics)
+        ]
         return items.rename({"item": "items"}).join(
-            wide.select(*index, *metrics), on=index, nulls_equal=True, maintain_order="left"
+            wide.select(*index, *metrics, *named), on=index, nulls_equal=True, maintain_order="left"
         )
 
     @cached_property
@@ -184,15 +194,9 @@ class Results:
             if seed is not None and len(other) > 1:
                 other = other[seed : seed + 1]
         blocks = None if self.width == 1 else items // self.width
-        found = estimate(mine, counts, other, relation=relation, blocks=blocks)
-        how = [f"{name}={against}" for name, one in _RELATIONS.items() if one == relation]
-        how += [] if seed is None else [f"seed={seed}"]
-        return self._as_published(found, " | ".join([metric, arm, case, *how]))
-
-    def _as_published(self, found: Estimate, question: str) -> Estimate:
-        """Return an estimate with the bounds that the facts name, where means alone were kept."""
-        low, high = self.facts.get("intervals", {}).get(question, (found.low, found.high))
-        return replace(found, low=low, high=high)
+        asked = _asked(metric, arm, case, against, relation, seed)
+        known = self.facts.get("intervals", {}).get(asked)
+        return estimate(mine, counts, other, relation=relation, blocks=blocks, over_items=known)
 
     def _mean(self, metric: str) -> Metric:
         return self.metrics.get(metric, Metric(metric))
@@ -242,4 +246,15 @@ _RELATIONS: Final[Mapping[str, Relation]] = {
     "less": "difference", "over": "ratio", "geometric over": "geometric ratio",
 }  # fmt: skip
 """Options of a question that name another arm → the relation that they ask for."""
+
 _OPTIONS: Final = (*_RELATIONS, "seed", "percent", "hours")
+
+
+def _asked(
+    metric: str, arm: str, case: str, against: str | None, relation: Relation, seed: int | None
+) -> str:
+    """Return the question as the fact ``intervals`` has it."""
+    parts = [metric, arm, *([case] if case else [])]
+    parts += [f"{name}={against}" for name, one in _RELATIONS.items() if one == relation]
+    parts += [] if seed is None else [f"seed={seed}"]
+    return " | ".join(parts)

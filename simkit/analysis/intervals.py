@@ -7,6 +7,7 @@ the weekly rhythm of a log, so weeks are resampled here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
 from typing import Final, Literal
@@ -190,6 +191,7 @@ def estimate(
     *,
     relation: Relation = "mean",
     blocks: Ints | None = None,
+    over_items: Sequence[float] | None = None,
 ) -> Estimate:
     """Return a statistic of one candidate, or of two on the same items, with its interval.
 
@@ -210,6 +212,7 @@ def estimate(
         relation: of the means over all values: ``mean`` of the first alone, ``difference``,
             ``ratio``; ``geometric ratio`` of the items' means.
         blocks: (I,) block of each item; by default each is its own.
+        over_items: the bounds over items, if they are known and the items are not.
     """
     counts = np.broadcast_to(counts, mine.shape)
     parts = _parts(mine.mean(axis=0), counts.mean(axis=0), _mean_seed(other), relation)
@@ -224,6 +227,8 @@ def estimate(
     low, high = found.low, found.high
     if relation == "geometric ratio" and low is not None and high is not None:
         low, high = float(np.exp(low)), float(np.exp(high))
+    if over_items is not None:
+        low, high = over_items
     alone = [
         _statistic(_parts(mine[seed], counts[seed], _of_seed(other, seed), relation), relation)
         for seed in range(len(mine) if len(mine) > 1 else 0)

@@ -70,8 +70,9 @@ def long(
         for name, each in index.items()
     ]
     wide = table.select(*named, *(pl.col(metric).cast(pl.Float64) for metric in metrics))
-    rows = wide.unpivot(metrics, index=list(index), variable_name="metric", value_name="value")
-    return rows.drop_nulls("value").select(*COLUMNS)
+    # polars refuses the name of one of the columns, and a metric may be called "value"
+    rows = wide.unpivot(metrics, index=list(index), variable_name="metric", value_name="")
+    return rows.rename({"": "value"}).drop_nulls("value").select(*COLUMNS)
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,12 @@ from simkit.learners.reproductions.deepjs.judge import BOUND
 from simkit.learners.reproductions.deepjs.study import DeepJSSetting
 from simkit.learners.reproductions.deeprm.study import HEURISTICS as DEEPRM_RULES
 from simkit.learners.reproductions.deeprm.study import RESERVING, WITHHOLDING, DeepRMSetting, tasks
-from simkit.learners.reproductions.green import cocorl, launchpad, rare, studies
-from simkit.learners.reproductions.green.launchpad import runs
-from simkit.learners.reproductions.green.studies import Size
+from simkit.learners.reproductions.green import rare
 from simkit.learners.reproductions.schedqrm import classifiers, logs, study
 from simkit.learners.reproductions.sofia.study import METHODS, SofiaSetting
-from simkit.learners.studies import rlscheduler
+from simkit.learners.studies import cocorl, launchpad, rlscheduler
+from simkit.learners.studies.green.trainings import Size
+from simkit.learners.studies.launchpad import trainings as on_data
 from simkit.learners.studies.rlscheduler.logs import RLSchedulerSetting
 
 GREEN = Size(seeds=1, share=0.01, games=4, held_out=2, streams=6, tuning=2, hours=60, episodes=1)
@@ -71,8 +71,8 @@ def everyone_is_judged_with_all_jobs(judged: pl.DataFrame) -> bool:
 
 
 TINY = {
-    "cocorl": Tiny(cocorl.carry_out, (replace(GREEN, seeds=2),), "cocorl.csv",
-                   lambda judged: set(judged["load"]) >= {20, 120}, marks=SLOW),
+    "cocorl": Tiny(cocorl.STUDY.carry_out, (replace(GREEN, seeds=2),), "cocorl.csv",
+                   lambda judged: set(judged["case"]) >= {20, 120}, marks=SLOW),
     "deepjs": Tiny(
         deepjs.carry_out,
         (DeepJSSetting(
@@ -85,8 +85,8 @@ TINY = {
     "deeprm": Tiny(
         deeprm.carry_out, (DEEPRM,), "deeprm.csv", everyone_is_judged_with_all_jobs, marks=SLOW
     ),
-    "launchpad": Tiny(launchpad.carry_out, (replace(GREEN, streams=10, episodes=2),), "launchpad.csv",
-                      lambda judged: set(judged["pool"]) == {5, 15}),
+    "launchpad": Tiny(launchpad.STUDY.carry_out, (replace(GREEN, streams=10, episodes=2),),
+                      "launchpad.csv", lambda judged: {"pool 5", "pool 15"} <= set(judged["case"])),
     "rare": Tiny(rare.carry_out, (GREEN,), "rare.csv",
                  lambda judged: judged["value"].is_between(0, 1).all(), marks=SLOW),
     "rlscheduler": Tiny(
@@ -121,11 +121,7 @@ TINY = {
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make small what settings do not: updates of offline trainings, classifiers, replays of logs."""
 
-    def short(trainings: Any) -> list[Any]:
-        return [replace(one, arguments={**one.arguments, "updates": 2}) for one in trainings]
-
-    monkeypatch.setattr(runs, "data_tasks", lambda *told: short(studies.data_tasks(*told)))
-    monkeypatch.setattr(runs, "online", lambda *told: short([studies.online(*told)])[0])
+    monkeypatch.setattr(on_data, "UPDATES", 2)
     small = classifiers.ClassifierSetting(
         dict.fromkeys(classifiers.SPLITS, 1), (0.5,), 240,
         replace(classifiers.PUBLISHED, passes=2), replace(classifiers.TUNED, passes=2),

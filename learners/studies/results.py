@@ -81,7 +81,10 @@ class Results:
     rows: pl.DataFrame
     """The long table."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """Numbers and words that belong to no item: costs of training, chosen settings, the commit."""
+    """Numbers and words that belong to no item: costs of training, chosen settings, the commit.
+
+    ``answers`` holds, for a table that has means alone, what the items said when there were some:
+    question → value, or [value, low, high]."""
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     """Name → a mean; a metric that is not named here is the mean over items."""
     width: int = 1
@@ -194,6 +197,10 @@ class Results:
         counts = self.values(mean.count, arm, case)[0] if mean.count else np.ones_like(sums)
         return sums, counts, items
 
+    def kept_answer(self, question: str) -> Any:
+        """Return an answer that the items gave when there were some, see `facts`; else None."""
+        return self.facts.get("answers", {}).get(question)
+
     def ask(self, question: str) -> Any:
         """Return the answer to a question: a fact by its name, or an `Estimate`.
 
@@ -203,6 +210,8 @@ class Results:
         ``percent``: of a ratio by how many percent it is above 1, of the rest hundredths;
         ``hours``: seconds as hours.
         """
+        if (kept := self.kept_answer(question)) is not None:
+            return Estimate(*kept) if isinstance(kept, list) else kept
         parts = [part.strip() for part in question.split("|")]
         if len(parts) == 1:
             if parts[0] in self.facts:

@@ -191,7 +191,8 @@ def estimate(
     the bounds. Ratios are treated as logarithms. Source: Zou and Donner, "Construction of
     confidence limits about effect measures: a general approach", 2008 (MOVER).
 
-    With fewer than five blocks the interval is that over seeds alone, if there are several.
+    With fewer than five blocks the interval is that over seeds alone, if there are several. An
+    infinite value, of something that never ended, has none.
 
     Args:
         mine: (S, I) sum of the values of each training seed (1 for a rule) and item.
@@ -207,14 +208,17 @@ def estimate(
         _, place = np.unique(blocks, return_inverse=True)
         above, below = (np.bincount(place, part).astype(np.float64) for part in parts)
         parts = above, below
-    found, value = set_interval(*parts), _statistic(parts, relation)
-    low, high = found.low, found.high
-    if relation == "geometric ratio" and low is not None and high is not None:
-        low, high = float(np.exp(low)), float(np.exp(high))
+    value = _statistic(parts, relation)
     alone = [
         _statistic(_parts(mine[seed], counts[seed], _of_seed(other, seed), relation), relation)
         for seed in range(len(mine) if len(mine) > 1 else 0)
     ]
+    if not np.isfinite(value):
+        return Estimate(value, by_seed=tuple(alone))
+    found = set_interval(*parts)
+    low, high = found.low, found.high
+    if relation == "geometric ratio" and low is not None and high is not None:
+        low, high = float(np.exp(low)), float(np.exp(high))
     if alone:
         in_logs = relation in ("ratio", "geometric ratio")
         low, high = _widened(value, low, high, np.array(alone), in_logs=in_logs)

@@ -112,6 +112,20 @@ def test_questions_compare_paired_by_item():
     assert found.ask("minutes") == 12.5
 
 
+def test_what_never_ended_is_infinite_and_has_no_interval():
+    slowdown = np.array([[1.0, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, np.inf]])
+    found = estimate(slowdown, np.ones(6), np.ones((1, 6)), relation="difference")
+    assert found == Estimate(np.inf, None, None, (2.5, np.inf))
+
+
+def test_answers_that_the_items_gave_stand_in_for_them():
+    question = "slowdown | agent | 0.7 | less=SJF"
+    found = results(answers={question: [-2.0, -2.5, -1.5], "trainings below": 2})
+    assert found.ask(question) == Estimate(-2.0, -2.5, -1.5)
+    assert found.ask("trainings below") == 2
+    assert found.ask("slowdown | agent | 0.7") == results().ask("slowdown | agent | 0.7")
+
+
 @pytest.mark.parametrize(
     "question",
     ["minuets", "slowdown | agnet | 0.7", "slowdown | agent | 0.9", "slow | agent | 0.7",

@@ -156,7 +156,7 @@ def answer(found: Any, spec: str = "") -> str:
         if word in words:
             bound = getattr(found, word)
             return "–" if bound is None else format(bound, number)
-    return format(found, number) if "±" in words else format(found.value, number)
+    return format(found if "±" in words else Estimate(found.value), number)
 
 
 _WORDS: Final = ("±", "low", "high", "seeds")

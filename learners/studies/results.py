@@ -70,8 +70,9 @@ def long(
         for name, each in index.items()
     ]
     wide = table.select(*named, *(pl.col(metric).cast(pl.Float64) for metric in metrics))
-    rows = wide.unpivot(metrics, index=list(index), variable_name="metric", value_name="value")
-    return rows.drop_nulls("value").select(*COLUMNS)
+    # polars refuses the name of one of the columns, and a metric may be called "value"
+    rows = wide.unpivot(metrics, index=list(index), variable_name="metric", value_name="")
+    return rows.rename({"": "value"}).drop_nulls("value").select(*COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,8 @@ class Results:
     """Numbers and words that belong to no item: costs of training, chosen settings, the commit.
 
     ``intervals``, of results that were published as means alone: ``METRIC | ARM | CASE``, followed
-    by `` | OPTION=ARM`` where two are compared → the bounds over the items."""
+    by `` | OPTION=ARM`` where two are compared and `` | seed=N`` of one training → the bounds over
+    the items."""
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     """Name → a mean; a metric that is not named here is the mean over items."""
     width: int = 1
@@ -193,8 +195,8 @@ class Results:
             if seed is not None and len(other) > 1:
                 other = other[seed : seed + 1]
         blocks = None if self.width == 1 else items // self.width
-        asked = _asked(metric, arm, case, against, relation)
-        known = self.facts.get("intervals", {}).get(asked) if seed is None else None
+        asked = _asked(metric, arm, case, against, relation, seed)
+        known = self.facts.get("intervals", {}).get(asked)
         return estimate(mine, counts, other, relation=relation, blocks=blocks, over_items=known)
 
     def _mean(self, metric: str) -> Metric:
@@ -249,8 +251,11 @@ _RELATIONS: Final[Mapping[str, Relation]] = {
 _OPTIONS: Final = (*_RELATIONS, "seed", "percent", "hours")
 
 
-def _asked(metric: str, arm: str, case: str, against: str | None, relation: Relation) -> str:
+def _asked(
+    metric: str, arm: str, case: str, against: str | None, relation: Relation, seed: int | None
+) -> str:
     """Return the question as the fact ``intervals`` has it."""
     parts = [metric, arm, *([case] if case else [])]
     parts += [f"{name}={against}" for name, one in _RELATIONS.items() if one == relation]
+    parts += [] if seed is None else [f"seed={seed}"]
     return " | ".join(parts)

@@ -82,11 +82,19 @@ def test_means_alone_keep_their_published_interval_and_widen_it_by_the_seeds():
     over_items = set_interval(*(
         items.values("sum", arm, "0.7")[0].mean(axis=0) for arm in ("agent", "SJF")
     ))  # fmt: skip
-    known = {"intervals": {asked: [over_items.low, over_items.high]}}
+    known = {"intervals": {asked: [over_items.low, over_items.high],
+                           f"{asked} | seed=0": [0.25, 0.75]}}  # fmt: skip
     means = Results(alone.select(items.rows.columns), known, items.metrics)
     assert means.ask(asked).low == pytest.approx(items.ask(asked).low)
     assert means.ask(asked).high == pytest.approx(items.ask(asked).high)
+    assert means.ask(f"{asked} | seed=0").low == 0.25
     assert means.ask(f"{asked} | seed=1").low is None
+
+
+def test_a_ratio_to_nothing_is_no_number_and_one_to_little_has_no_interval():
+    ones, rare = np.ones((2, 8)), np.array([[4.0] + [0.0] * 7])
+    assert answer(estimate(ones, np.ones(8), 0.0 * rare, relation="ratio"), ".2f ±") == "–"
+    assert answer(estimate(ones, np.ones(8), rare, relation="ratio"), ".2f ±") == "2.00"
 
 
 @pytest.mark.parametrize("seeds", [1, 4])
@@ -127,6 +135,12 @@ def test_questions_compare_paired_by_item():
         found.ask("slowdown | agent | 0.7").by_seed[1]
     )
     assert found.ask("minutes") == 12.5
+
+
+def test_what_never_ended_is_infinite_and_has_no_interval():
+    slowdown = np.array([[1.0, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, np.inf]])
+    found = estimate(slowdown, np.ones(6), np.ones((1, 6)), relation="difference")
+    assert found == Estimate(np.inf, None, None, (2.5, np.inf))
 
 
 @pytest.mark.parametrize(

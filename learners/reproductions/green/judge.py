@@ -14,11 +14,11 @@ import polars as pl
 from simkit.analysis.intervals import set_interval
 from simkit.arrays import Floats, Ints, stream
 from simkit.learners.common.bundle import ViewDescription, read_bundle, up_to_date
-from simkit.learners.common.inference import masked_log_softmax, plain_network
 from simkit.learners.games.ready_pool import ReadySource
 from simkit.learners.lockstep.job_sets import NEVER
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.rules import ORDERS, Rule, left_over, play, threshold
+from simkit.learners.networks.inference import masked_log_softmax, plain_network
 from simkit.learners.reproductions.common import digest_of, kept_table, weights_hash
 from simkit.learners.reproductions.green.circumstances import Circumstances
 from simkit.training import Workplace

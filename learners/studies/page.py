@@ -180,7 +180,7 @@ def grid(
                 cells.append(asked(arm))
                 continue
             question, _, spec = asked.replace("{}", arm).partition(" : ")
-            itself = re.search(r"(?:less|over)=" + re.escape(arm) + r"(?: \||$)", question)
+            itself = re.search(r"(?:less|over|gap)=" + re.escape(arm) + r"(?: \||$)", question)
             cells.append("" if itself else answer(results.ask(question), spec))
         rows.append(cells)
     return rows

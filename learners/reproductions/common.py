@@ -10,7 +10,7 @@ from concurrent.futures import as_completed
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
@@ -20,9 +20,6 @@ from simkit.results.run_info import versions
 from simkit.scenario import Scenario
 from simkit.training import Workplace
 from simkit.training.train import train_all
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def markdown(rows: Iterable[Sequence[str]]) -> str:
@@ -42,16 +39,6 @@ def with_bounds(value: float, low: float | None, high: float | None) -> str:
     return (
         f"{value:.2f}" if low is None or high is None else f"{value:.2f} ({low:.2f} to {high:.2f})"
     )
-
-
-def empty_figure(width: float = 8.0, height: float = 3.8) -> Figure:
-    """Return an empty figure of a size in inches; imports matplotlib, which is optional."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
 
 
 def keep(path: Path, write: Callable[[Path], object]) -> None:

@@ -18,7 +18,7 @@ from simkit.training import Workplace
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["PAGES", "Study"]
+__all__ = ["PAGES", "Study", "empty_figure"]
 
 PAGES: Final = Path(__file__).parent / "pages"
 """The pages with their holes."""
@@ -90,5 +90,15 @@ class Study(Generic[Size]):
         """Return one of the pages with its holes filled."""
         text = (PAGES / f"{page}.md").read_text("utf-8")
         head, _, rest = text.partition("\n\n")
-        contents = Contents(results, self.numbers, self.tables, self.claims)
+        contents = Contents(results, self.numbers, self.tables, self.claims, small)
         return fill(f"{head}\n\n{SMALL if small else ''}{rest}", contents)
+
+
+def empty_figure(width: float = 8.0, height: float = 3.8) -> Figure:
+    """Return an empty figure of a size in inches; imports matplotlib, which is optional."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure

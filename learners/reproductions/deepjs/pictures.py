@@ -10,7 +10,6 @@ import polars as pl
 
 from simkit.analysis.plot_style import COLOURS, SOFT
 from simkit.arrays import Floats, Ints
-from simkit.learners.reproductions.common import empty_figure
 from simkit.learners.reproductions.deepjs.judge import (
     BALANCE,
     FIRST_FIT,
@@ -19,6 +18,7 @@ from simkit.learners.reproductions.deepjs.judge import (
     Likeness,
     matrix,
 )
+from simkit.learners.studies.study import empty_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from simkit.analysis.plot_style import COLOURS, save_picture
-from simkit.learners.reproductions.common import empty_figure
 from simkit.learners.reproductions.deeprm.figures import AtLoad, Withheld
+from simkit.learners.studies.study import empty_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,7 +8,6 @@ import numpy as np
 import polars as pl
 
 from simkit.analysis.plot_style import COLOURS, SOFT
-from simkit.learners.reproductions.common import empty_figure
 from simkit.learners.reproductions.schedqrm.classifiers import (
     LEARNED,
     NETWORK,
@@ -16,6 +15,7 @@ from simkit.learners.reproductions.schedqrm.classifiers import (
     RANDOM,
     Judged,
 )
+from simkit.learners.studies.study import empty_figure
 from simkit.traces.elf_bursts.measurements import LONGEST_S
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from simkit.analysis.plot_style import COLOURS, save_picture
-from simkit.learners.reproductions.common import empty_figure
 from simkit.learners.reproductions.schedqrm.judge import REFERENCE, by_class, gap
 from simkit.learners.reproductions.schedqrm.study import CLASSES, LOADS, WHOLE
+from simkit.learners.studies.study import empty_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simkit.analysis.plot_style import COLOURS, SOFT
-from simkit.learners.reproductions.common import empty_figure
 from simkit.learners.reproductions.sofia.curves import TrainingCurve, band, smooth
 from simkit.learners.reproductions.sofia.judge import PACKER, REFERENCE, MeanEstimate, Score
 from simkit.learners.reproductions.sofia.study import METHODS, RATE
+from simkit.learners.studies.study import empty_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from simkit.analysis.plot_style import COLOURS, save_picture
-from simkit.learners.reproductions.common import empty_figure
 from simkit.learners.reproductions.green.cocorl.runs import HALF, LOADS, RULES, Results
 from simkit.learners.reproductions.green.judge import THRESHOLDS, mean, threshold_of
 from simkit.learners.reproductions.green.trainings import Task, drawn
+from simkit.learners.studies.study import empty_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

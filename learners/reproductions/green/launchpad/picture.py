@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from simkit.analysis.plot_style import COLOURS, save_picture
-from simkit.learners.reproductions.common import empty_figure
 from simkit.learners.reproductions.green.judge import gap
 from simkit.learners.reproductions.green.launchpad.runs import ACTIONS, KINDS, Results
 from simkit.learners.reproductions.green.studies import LATE_LEAVE, SMALL_POOL
 from simkit.learners.reproductions.green.trainings import Task, named
+from simkit.learners.studies.study import empty_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,7 +14,7 @@ from simkit.analysis.plot_style import COLOURS, save_picture
 from simkit.learners.actor_critic import ActorCriticArguments
 from simkit.learners.ppo import PPOArguments
 from simkit.learners.recipes import cocorl, rare
-from simkit.learners.reproductions.common import empty_figure, list_versions, markdown_table
+from simkit.learners.reproductions.common import list_versions, markdown_table
 from simkit.learners.reproductions.green.circumstances import Power
 from simkit.learners.reproductions.green.judge import Gap, column, gap, mean, paired, threshold_of
 from simkit.learners.reproductions.green.rare.claims import (
@@ -24,6 +24,7 @@ from simkit.learners.reproductions.green.rare.claims import (
     within_12_h,
 )
 from simkit.learners.reproductions.green.studies import TRAINED_SIZES, Size, printed
+from simkit.learners.studies.study import empty_figure
 from simkit.text import counted
 from simkit.training import Workplace
 

@@ -16,8 +16,8 @@ from pydantic import Field
 from simkit import plugins
 from simkit.errors import PolicyError, RunError
 from simkit.learners.common.bundle import Bundle, Description
-from simkit.learners.common.inference import WeightedScorer
-from simkit.learners.common.shapes import Width
+from simkit.learners.networks.inference import WeightedScorer
+from simkit.learners.networks.shapes import Width
 from simkit.learners.scorers.job_scorer import FEATURES, Backfill, End, JobRules, JobScorer
 from simkit.learners.scorers.pair_scorer import FeatureSet, PairScorer, feature_names
 from simkit.learners.scorers.policies import DrawnPairs, EasyByScorer, ScorerFitness, ScorerOrder

@@ -17,12 +17,12 @@ import torch
 from simkit.arrays import Bools, Floats, Ints, stream
 from simkit.experiment import carry_out, prepare
 from simkit.learners.common.bundle import read_bundle
-from simkit.learners.common.distributions import masked_log_softmax, sample
-from simkit.learners.common.networks import build
 from simkit.learners.common.torch_training import load_weights, one_thread
 from simkit.learners.games.job_sets import NumberedSlots
 from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.job_sources import SlotJobs
+from simkit.learners.networks.build import build
+from simkit.learners.networks.distributions import masked_log_softmax, sample
 from simkit.learners.reproductions.deeprm.study import (
     HEURISTICS,
     RESERVING,

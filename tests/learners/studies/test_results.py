@@ -154,6 +154,12 @@ def test_the_share_of_a_gap_is_paired_by_item_and_may_be_negative():
     assert found.ask("slowdown | bound | 0.7 | gap=SJF").value == pytest.approx(1.0)
 
 
+def test_what_never_ended_is_infinite_and_has_no_interval():
+    slowdown = np.array([[1.0, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, np.inf]])
+    found = estimate(slowdown, np.ones(6), np.ones((1, 6)), relation="difference")
+    assert found == Estimate(np.inf, None, None, (2.5, np.inf))
+
+
 @pytest.mark.parametrize(
     "question",
     ["minuets", "slowdown | agnet | 0.7", "slowdown | agent | 0.9", "slow | agent | 0.7",

@@ -9,15 +9,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from simkit.learners.common.actor_critic.critics import (
+from simkit.learners.common.off_policy.critics import (
     Critic,
     Critics,
     PopArt,
     expected_value,
 )
-from simkit.learners.common.distributions import masked_log_softmax
-from simkit.learners.common.networks import build
-from simkit.learners.common.shapes import PerceptronShape
+from simkit.learners.networks.build import build
+from simkit.learners.networks.distributions import masked_log_softmax
+from simkit.learners.networks.shapes import PerceptronShape
 
 
 def critic(inputs: int, hidden: int, actions: int, *, popart: bool = False) -> Critic:

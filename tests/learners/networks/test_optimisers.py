@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from simkit.learners.common.optimisers import RmsProp
+from simkit.learners.networks.optimisers import RmsProp
 
 
 def after(optimiser: torch.optim.Optimizer, weights: torch.Tensor, *slopes: float) -> list[float]:

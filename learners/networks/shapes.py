@@ -50,7 +50,7 @@ class TablePerceptronShape(PerceptronShape):
     """A perceptron over DeepRM's image, which reads rows of tables in place of pixels.
 
     It is for trainings: its weights are those of the perceptron over the pixels, and so is what a
-    bundle says of it. See `simkit.learners.common.image_layer`.
+    bundle says of it. See `simkit.learners.networks.image_layer`.
     """
 
     slotted: Annotated[Slotted, Field(exclude=True)]

@@ -8,8 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from simkit.learners.common.actor_critic.critics import expected_value
-from simkit.learners.common.distributions import entropy, log_probability
+from simkit.learners.common.off_policy.critics import expected_value
+from simkit.learners.networks.distributions import entropy, log_probability
 
 __all__ = ["imitation_loss", "is_better", "soft_policy_loss", "temperature_loss"]
 

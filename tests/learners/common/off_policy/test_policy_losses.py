@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from simkit.learners.common.actor_critic.policy_losses import (
+from simkit.learners.common.off_policy.policy_losses import (
     imitation_loss,
     is_better,
     soft_policy_loss,
     temperature_loss,
 )
-from simkit.learners.common.distributions import entropy, masked_log_softmax
+from simkit.learners.networks.distributions import entropy, masked_log_softmax
 
 VALUES = torch.tensor([[1.0, 2.0, 4.0]])
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from simkit.arrays import Bools, Floats
 from simkit.errors import RunError
-from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
+from simkit.learners.networks.shapes import PerceptronShape, SetScorerShape
 
 __all__ = [
     "LARGEST_FLOW", "PlainNetwork", "WeightedScorer", "masked_log_softmax", "plain_network",
@@ -183,7 +183,7 @@ class WeightedScorer(ABC):
 
 
 class _PlainSetScorer:
-    """The scorer of sets; see `simkit.learners.common.networks.SetScorer`."""
+    """The scorer of sets; see `simkit.learners.networks.build.SetScorer`."""
 
     def __init__(self, shape: SetScorerShape, weights: Mapping[str, Array]) -> None:
         _refuse_misfits(weights, weight_sizes(shape), "set scorer")

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.learners.common.distributions import (
+from simkit.learners.networks.distributions import (
     entropy,
     log_probability,
     masked_log_softmax,

@@ -1,6 +1,6 @@
 """Networks in torch, built from their shapes: perceptrons, and scorers of unordered sets.
 
-`simkit.learners.common.inference` computes the same with NumPy, for agents without torch.
+`simkit.learners.networks.inference` computes the same with NumPy, for agents without torch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from simkit.learners.common.shapes import PerceptronShape, SetScorerShape, TablePerceptronShape
+from simkit.learners.networks.shapes import PerceptronShape, SetScorerShape, TablePerceptronShape
 
 __all__ = [
     "ActorCritic", "Dense", "Network", "Perceptron", "SetScorer", "almost_zero", "build", "seeded",
@@ -140,7 +140,7 @@ Network = Perceptron | SetScorer
 def build(shape: PerceptronShape | SetScorerShape) -> Network:
     """Return a network with initial weights, drawn by torch's global generator; see `seeded`."""
     if isinstance(shape, TablePerceptronShape):
-        from simkit.learners.common.image_layer import ImageLayer  # which needs scipy
+        from simkit.learners.networks.image_layer import ImageLayer  # which needs scipy
 
         return Perceptron(shape, ImageLayer(shape.slotted, shape.layers[1]))
     return Perceptron(shape) if isinstance(shape, PerceptronShape) else SetScorer(shape)

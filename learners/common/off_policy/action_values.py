@@ -11,7 +11,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from simkit.learners.common.networks import ActorCritic, Network
+from simkit.learners.networks.build import ActorCritic, Network
 
 __all__ = ["ValueNetwork", "best_next", "follow", "target_of"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.learners.common.actor_critic.multiplier import Gains, Multiplier
+from simkit.learners.common.multiplier import Gains, Multiplier
 
 PLAIN = {"smooth_proportional": 0.0, "smooth_derivative": 0.0, "delay": 1}
 

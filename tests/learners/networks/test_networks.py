@@ -9,10 +9,10 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from simkit.learners.common.inference import plain_network
-from simkit.learners.common.networks import ActorCritic, build, seeded
-from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
 from simkit.learners.common.torch_training import weights_of
+from simkit.learners.networks.build import ActorCritic, build, seeded
+from simkit.learners.networks.inference import plain_network
+from simkit.learners.networks.shapes import PerceptronShape, SetScorerShape
 
 SETS = SetScorerShape(
     type="set-scorer", context=3, items=4, features=5, hidden=8, others=2, activation="relu"

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 import torch
 
-from simkit.learners.common.actor_critic.action_values import follow, target_of
-from simkit.learners.common.actor_critic.off_policy import Transitions
-from simkit.learners.common.networks import build
-from simkit.learners.common.optimisers import linear
-from simkit.learners.common.replay import (
+from simkit.learners.common.off_policy.action_values import follow, target_of
+from simkit.learners.common.off_policy.actor_and_critics import Transitions
+from simkit.learners.common.off_policy.replay import (
     Columns,
     NSteps,
     PrioritisedReplay,
     Replay,
     Trajectories,
 )
-from simkit.learners.common.shapes import PerceptronShape
+from simkit.learners.networks.build import build
+from simkit.learners.networks.optimisers import linear
+from simkit.learners.networks.shapes import PerceptronShape
 
 
 def filled(memory: Replay, rows: int) -> Replay:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from simkit.errors import RunError
-from simkit.learners.common.inference import masked_log_softmax, plain_network
-from simkit.learners.common.shapes import PerceptronShape
+from simkit.learners.networks.inference import masked_log_softmax, plain_network
+from simkit.learners.networks.shapes import PerceptronShape
 
 SHAPE = PerceptronShape(type="perceptron", layers=(2, 3, 1), activation="relu")
 WEIGHTS = {

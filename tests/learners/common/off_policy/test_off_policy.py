@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from simkit.learners.common.actor_critic.off_policy import (
+from simkit.learners.common.off_policy.actor_and_critics import (
     ActorAndCritics,
     Transitions,
 )
-from simkit.learners.common.actor_critic.policy_losses import (
+from simkit.learners.common.off_policy.policy_losses import (
     imitation_loss,
     is_better,
     soft_policy_loss,
 )
-from simkit.learners.common.shapes import SetScorerShape
+from simkit.learners.networks.shapes import SetScorerShape
 
 SET = SetScorerShape(
     type="set-scorer", context=1, items=2, features=2, hidden=32, others=1, activation="relu"

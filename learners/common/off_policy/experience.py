@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.common.games import NOTHING_DONE, EndlessSource, Rule, Source, logged
-from simkit.learners.common.networks import Network
-from simkit.learners.common.replay import Columns, NSteps, Replay, Trajectories
+from simkit.learners.common.off_policy.replay import Columns, NSteps, Replay, Trajectories
 from simkit.learners.common.returns import MovingMean, credit, deviation_by_group
 from simkit.learners.common.rollouts import Rollouts, play_on, roll_out
 from simkit.learners.common.training import Stateful
+from simkit.learners.networks.build import Network
 
 __all__ = [
     "ComparingRecorder", "Endless", "Episodes", "Move", "NStepRecorder", "Transition",

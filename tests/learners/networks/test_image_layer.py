@@ -14,8 +14,8 @@ from torch.nn.functional import embedding_bag
 
 from simkit.agent.observe_slots import deeprm_image, image_schema
 from simkit.agent.slotted import Slotted, SlottedView
-from simkit.learners.common.image_layer import ImageLayer, TableLayout, _SumOfRows
-from simkit.learners.common.networks import Dense
+from simkit.learners.networks.build import Dense
+from simkit.learners.networks.image_layer import ImageLayer, TableLayout, _SumOfRows
 
 MODELS = st.builds(
     Slotted,

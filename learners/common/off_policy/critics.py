@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from simkit.learners.common.networks import Network
+from simkit.learners.networks.build import Network
 
 __all__ = ["Critic", "Critics", "PopArt", "expected_value"]
 

@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from simkit.learners.common.actor_critic.action_values import follow, target_of
-from simkit.learners.common.actor_critic.critics import Critic, Critics, expected_value
-from simkit.learners.common.distributions import masked_log_softmax
-from simkit.learners.common.networks import Network, build
-from simkit.learners.common.replay import Columns
-from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
+from simkit.learners.common.off_policy.action_values import follow, target_of
+from simkit.learners.common.off_policy.critics import Critic, Critics, expected_value
+from simkit.learners.common.off_policy.replay import Columns
+from simkit.learners.networks.build import Network, build
+from simkit.learners.networks.distributions import masked_log_softmax
+from simkit.learners.networks.shapes import PerceptronShape, SetScorerShape
 
 __all__ = ["ActorAndCritics", "Transitions"]
 

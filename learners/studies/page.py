@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from simkit.analysis.intervals import Estimate
@@ -22,7 +23,7 @@ from simkit.errors import RunError, did_you_mean
 from simkit.learners.studies.results import Results
 
 __all__ = ["CONFIRMED", "NOT_CONFIRMED", "NOT_TESTED", "SMALLER", "Claim", "Contents", "answer",
-           "fill", "grid", "markdown_table"]  # fmt: skip
+           "fill", "grid", "markdown_table", "told"]  # fmt: skip
 
 Rows = Sequence[Sequence[str]]
 """A table as text: the head, then the rows."""
@@ -95,6 +96,8 @@ class Contents:
     numbers: Mapping[str, Callable[[Results], Any]]
     tables: Mapping[str, Callable[[Results], Rows]]
     claims: Sequence[Claim] = ()
+    small: bool = False
+    """Whether a small version may lack what a hole names: it then gets a dash."""
 
 
 def fill(text: str, contents: Contents) -> str:
@@ -103,12 +106,21 @@ def fill(text: str, contents: Contents) -> str:
     def filled(hole: re.Match[str]) -> str:
         kind, inside = hole[1], hole[2]
         if kind == "number":
-            return _number(inside, contents)
+            return _or_dash(contents, lambda: _number(inside, contents))
         if kind == "table":
             return markdown_table(_known(contents.tables, inside, "table")(contents.results))
         return markdown_table(_claim_rows([each.strip() for each in inside.split("|")], contents))
 
     return _HOLE.sub(filled, text)
+
+
+def _or_dash(contents: Contents, found: Callable[[], str]) -> str:
+    try:
+        return found()
+    except RunError:
+        if contents.small:
+            return "–"
+        raise
 
 
 def _claim_rows(head: Sequence[str], contents: Contents) -> Rows:
@@ -117,15 +129,16 @@ def _claim_rows(head: Sequence[str], contents: Contents) -> Rows:
     for claim in contents.claims:
         cells = [claim.figure, claim.published, claim.measured, *claim.more]
         cells = cells[: len(head) - 1] + [""] * (len(head) - 1 - len(cells))
-        rows.append([*(fill(cell, contents) for cell in cells), claim.verdict(contents.results)])
+        verdict = _or_dash(contents, partial(claim.verdict, contents.results))
+        rows.append([*(fill(cell, contents) for cell in cells), verdict])
     return rows
 
 
 def _number(inside: str, contents: Contents) -> str:
-    question, _, spec = (part.strip() for part in inside.partition(" : "))
-    if question in contents.numbers:
-        return answer(contents.numbers[question](contents.results), spec)
-    return answer(contents.results.ask(question), spec)
+    name, _, spec = (part.strip() for part in inside.partition(" : "))
+    if name in contents.numbers:
+        return answer(contents.numbers[name](contents.results), spec)
+    return told(contents.results, inside)
 
 
 def answer(found: Any, spec: str = "") -> str:
@@ -143,7 +156,7 @@ def answer(found: Any, spec: str = "") -> str:
         if word in words:
             bound = getattr(found, word)
             return "–" if bound is None else format(bound, number)
-    return format(found, number) if "±" in words else format(found.value, number)
+    return format(found if "±" in words else Estimate(found.value), number)
 
 
 _WORDS: Final = ("±", "low", "high", "seeds")
@@ -153,6 +166,12 @@ def _known(known: Mapping[str, Any], name: str, what: str) -> Any:
     if name not in known:
         raise RunError(f"the page names a {what} {name!r}{did_you_mean(name, known)}")
     return known[name]
+
+
+def told(results: Results, asked: str) -> str:
+    """Return the answer to ``QUESTION : FORMAT`` as text."""
+    question, _, spec = (part.strip() for part in asked.partition(" : "))
+    return answer(results.ask(question), spec)
 
 
 def grid(
@@ -179,9 +198,9 @@ def grid(
             if callable(asked):
                 cells.append(asked(arm))
                 continue
-            question, _, spec = asked.replace("{}", arm).partition(" : ")
-            itself = re.search(r"(?:less|over)=" + re.escape(arm) + r"(?: \||$)", question)
-            cells.append("" if itself else answer(results.ask(question), spec))
+            asked = asked.replace("{}", arm)
+            itself = re.search(r"(?:less|over)=" + re.escape(arm) + r"(?: [|:]|$)", asked)
+            cells.append("" if itself else told(results, asked))
         rows.append(cells)
     return rows
 

@@ -70,8 +70,9 @@ def long(
         for name, each in index.items()
     ]
     wide = table.select(*named, *(pl.col(metric).cast(pl.Float64) for metric in metrics))
-    rows = wide.unpivot(metrics, index=list(index), variable_name="metric", value_name="value")
-    return rows.drop_nulls("value").select(*COLUMNS)
+    # polars refuses the name of one of the columns, and a metric may be called "value"
+    rows = wide.unpivot(metrics, index=list(index), variable_name="metric", value_name="")
+    return rows.rename({"": "value"}).drop_nulls("value").select(*COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,11 @@ class Results:
     rows: pl.DataFrame
     """The long table."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """Numbers and words that belong to no item: costs of training, chosen settings, the commit."""
+    """Numbers and words that belong to no item: costs of training, chosen settings, the commit.
+
+    ``intervals``, of results that were published as means alone: ``METRIC | ARM | CASE``, followed
+    by `` | OPTION=ARM`` where two are compared and `` | seed=N`` of one training → the bounds over
+    the items."""
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     """Name → a mean; a metric that is not named here is the mean over items."""
     width: int = 1
@@ -102,12 +107,20 @@ class Results:
         self.means().write_csv(folder / f"{name}.csv", float_precision=5)
 
     def means(self) -> pl.DataFrame:
-        """Return the mean of each metric over items: a row for each case, arm and seed."""
+        """Return the mean of each metric over items: a row for each case, arm and seed.
+
+        The means that are named in `metrics` come last.
+        """
         index, metrics = ["case", "arm", "seed"], self.rows["metric"].unique(maintain_order=True)
         items = self.rows.group_by(index, maintain_order=True).agg(pl.col("item").n_unique())
         wide = self.rows.pivot("metric", index=index, values="value", aggregate_function="mean")
+        named = [
+            (pl.col(mean.total) / pl.col(mean.count)).alias(name)
+            for name, mean in self.metrics.items()
+            if mean.count and {mean.total, mean.count} <= set(metrics)
+        ]
         return items.rename({"item": "items"}).join(
-            wide.select(*index, *metrics), on=index, nulls_equal=True, maintain_order="left"
+            wide.select(*index, *metrics, *named), on=index, nulls_equal=True, maintain_order="left"
         )
 
     @cached_property
@@ -182,7 +195,9 @@ class Results:
             if seed is not None and len(other) > 1:
                 other = other[seed : seed + 1]
         blocks = None if self.width == 1 else items // self.width
-        return estimate(mine, counts, other, relation=relation, blocks=blocks)
+        asked = _asked(metric, arm, case, against, relation, seed)
+        known = self.facts.get("intervals", {}).get(asked)
+        return estimate(mine, counts, other, relation=relation, blocks=blocks, over_items=known)
 
     def _mean(self, metric: str) -> Metric:
         return self.metrics.get(metric, Metric(metric))
@@ -232,4 +247,15 @@ _RELATIONS: Final[Mapping[str, Relation]] = {
     "less": "difference", "over": "ratio", "geometric over": "geometric ratio",
 }  # fmt: skip
 """Options of a question that name another arm → the relation that they ask for."""
+
 _OPTIONS: Final = (*_RELATIONS, "seed", "percent", "hours")
+
+
+def _asked(
+    metric: str, arm: str, case: str, against: str | None, relation: Relation, seed: int | None
+) -> str:
+    """Return the question as the fact ``intervals`` has it."""
+    parts = [metric, arm, *([case] if case else [])]
+    parts += [f"{name}={against}" for name, one in _RELATIONS.items() if one == relation]
+    parts += [] if seed is None else [f"seed={seed}"]
+    return " | ".join(parts)

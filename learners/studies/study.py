@@ -90,7 +90,7 @@ class Study(Generic[Size]):
         """Return one of the pages with its holes filled."""
         text = (PAGES / f"{page}.md").read_text("utf-8")
         head, _, rest = text.partition("\n\n")
-        contents = Contents(results, self.numbers, self.tables, self.claims)
+        contents = Contents(results, self.numbers, self.tables, self.claims, small)
         return fill(f"{head}\n\n{SMALL if small else ''}{rest}", contents)
 
 

@@ -7,7 +7,9 @@ the weekly rhythm of a log, so weeks are resampled here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Final, Literal
 
 import numpy as np
@@ -21,6 +23,8 @@ _FEW_BLOCKS: Final = 10
 _FEWEST_BLOCKS: Final = 5
 """With fewer weeks there is no interval: resamples of so few weeks are mostly one week repeated,
 whose standard error is 0, and the interval would be a point or infinite."""
+_LEAST_POSITIVE: Final = 0.75
+"""Least share of blocks with a denominator above 0."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +160,12 @@ class Estimate:
     """The same for each training seed alone; empty if there is one at most."""
 
     def __format__(self, spec: str) -> str:
-        """Return ``1.20 (1.10 to 1.30)``, each number by the spec, or the value alone."""
+        """Return ``1.20 (1.10 to 1.30)``, each number by the spec, or the value alone.
+
+        A ratio to nothing is ``–``.
+        """
+        if isnan(self.value):
+            return "–"
         value = format(self.value, spec)
         if self.low is None or self.high is None:
             return value
@@ -182,6 +191,7 @@ def estimate(
     *,
     relation: Relation = "mean",
     blocks: Ints | None = None,
+    over_items: Sequence[float] | None = None,
 ) -> Estimate:
     """Return a statistic of one candidate, or of two on the same items, with its interval.
 
@@ -191,7 +201,9 @@ def estimate(
     the bounds. Ratios are treated as logarithms. Source: Zou and Donner, "Construction of
     confidence limits about effect measures: a general approach", 2008 (MOVER).
 
-    With fewer than five blocks the interval is that over seeds alone, if there are several.
+    With fewer than five blocks the interval is that over seeds alone, if there are several. A ratio
+    to 0 is not a number; one to a number that is above 0 in fewer than 75 % of the blocks has no
+    interval, as a resample may lack them all. Neither has an infinite value, of what never ended.
 
     Args:
         mine: (S, I) sum of the values of each training seed (1 for a rule) and item.
@@ -200,6 +212,7 @@ def estimate(
         relation: of the means over all values: ``mean`` of the first alone, ``difference``,
             ``ratio``; ``geometric ratio`` of the items' means.
         blocks: (I,) block of each item; by default each is its own.
+        over_items: the bounds over items, if they are known and the items are not.
     """
     counts = np.broadcast_to(counts, mine.shape)
     parts = _parts(mine.mean(axis=0), counts.mean(axis=0), _mean_seed(other), relation)
@@ -207,15 +220,22 @@ def estimate(
         _, place = np.unique(blocks, return_inverse=True)
         above, below = (np.bincount(place, part).astype(np.float64) for part in parts)
         parts = above, below
-    found, value = set_interval(*parts), _statistic(parts, relation)
-    low, high = found.low, found.high
-    if relation == "geometric ratio" and low is not None and high is not None:
-        low, high = float(np.exp(low)), float(np.exp(high))
+    value = _statistic(parts, relation)
+    if (parts[1] > 0).mean() < _LEAST_POSITIVE:
+        return Estimate(value)
     alone = [
         _statistic(_parts(mine[seed], counts[seed], _of_seed(other, seed), relation), relation)
         for seed in range(len(mine) if len(mine) > 1 else 0)
     ]
-    if alone:
+    if np.isinf(value):
+        return Estimate(value, by_seed=tuple(alone))
+    found = set_interval(*parts)
+    low, high = found.low, found.high
+    if relation == "geometric ratio" and low is not None and high is not None:
+        low, high = float(np.exp(low)), float(np.exp(high))
+    if over_items is not None:
+        low, high = over_items
+    if alone and not np.isnan(alone).any():
         in_logs = relation in ("ratio", "geometric ratio")
         low, high = _widened(value, low, high, np.array(alone), in_logs=in_logs)
     return Estimate(value, low, high, tuple(alone))
@@ -246,7 +266,8 @@ def _parts(
 
 
 def _statistic(parts: tuple[Floats, Floats], relation: Relation) -> float:
-    value = float(parts[0].sum() / parts[1].sum())
+    total = float(parts[1].sum())
+    value = float(parts[0].sum()) / total if total > 0 else float("nan")
     return float(np.exp(value)) if relation == "geometric ratio" else value
 
 

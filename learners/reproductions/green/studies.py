@@ -7,11 +7,11 @@ mark claims without a training of ours as not tested.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from simkit.learners.reproductions.green.circumstances import Circumstances, Power
 from simkit.learners.reproductions.green.trainings import Task
+from simkit.learners.studies.green.trainings import FULL, LATE_LEAVE, QUICK, SMALL_POOL, Size
 from simkit.training import Workplace
 
 __all__ = [
@@ -33,8 +33,6 @@ __all__ = [
     "small_pool",
 ]
 
-LATE_LEAVE: Final = Circumstances()
-"""Late jobs leave; load 120 %, ready pool of 15."""
 PRINTED: Final[Mapping[Power, Circumstances]] = {
     power: Circumstances(load=1.0, ready=5, late="stay", power=power, max_start=12)
     for power in ("full", "wind-sun")
@@ -44,44 +42,6 @@ SIZES: Final = (10, 20, 50, 100, 300, 1200)
 """Units of the pools on which the agent of several sizes is tested."""
 TRAINED_SIZES: Final = (10, 20, 50)
 """Units of the pools on which it is trained, side by side."""
-
-
-@dataclass(frozen=True)
-class Size:
-    """How much to train and to test."""
-
-    seeds: int
-    """Trainings of each kind."""
-    share: float
-    """Share of the full number of iterations."""
-    games: int
-    """Replicas in a training."""
-    held_out: int
-    """Streams in a training's evaluations."""
-    streams: int
-    """Test streams."""
-    tuning: int
-    """Streams on which θ is chosen."""
-    hours: int
-    """Length of a stream."""
-    episodes: int
-    """Episodes in a dataset, for each rule."""
-
-    def iterations(self, count: int) -> int:
-        """Return a full number of iterations scaled to this size, at least 2."""
-        return max(round(self.share * count), 2)
-
-    def at(self, where: Circumstances) -> Circumstances:
-        """Return the same circumstances with streams of this length."""
-        return Circumstances(**{**vars(where), "hours": self.hours})
-
-
-FULL: Final = Size(
-    seeds=3, share=1.0, games=128, held_out=32, streams=100, tuning=50, hours=2000, episodes=20
-)
-QUICK: Final = Size(
-    seeds=1, share=0.04, games=8, held_out=4, streams=10, tuning=5, hours=200, episodes=2
-)
 
 
 def _task(kind: str, learner: str, where: Circumstances, iterations: int, size: Size, seed: int,
@@ -171,10 +131,6 @@ def online(size: Size, seed: int) -> Task:
 def set_agent(size: Size, seed: int) -> Task:
     """Return the training of PPO on pools of several sizes, for tests on larger ones."""
     return _task("sizes", "cocorl", LATE_LEAVE, 150, size, seed, units=list(TRAINED_SIZES))
-
-
-SMALL_POOL: Final = Circumstances(load=1.0, ready=5)
-"""Late jobs leave; load 100 %, ready pool of 5."""
 
 
 def small_pool(size: Size, seed: int) -> Task:

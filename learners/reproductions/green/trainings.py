@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from simkit.learners.reproductions.common import train_in, wall_time_s
 from simkit.learners.reproductions.green.circumstances import Circumstances
-from simkit.learners.reproductions.green.judge import Candidate, agent
+from simkit.learners.studies.green import judge
+from simkit.learners.studies.green.judge import Candidate
+from simkit.learners.studies.trainings import KeptTraining
 from simkit.scenario import Scenario
 from simkit.training import Workplace
 
@@ -56,9 +58,13 @@ def train(place: Workplace, tasks: Iterable[Task]) -> None:
 def agents(place: Workplace, tasks: Iterable[Task]) -> list[Candidate]:
     """Return the agents of complete trainings, each with likeliest and with drawn actions."""
     return [
-        agent(task.folder(place), named(task, actions), drawn=actions == "drawn")
+        replace(one, arm=named(task, actions), seed=None)
         for task in tasks
-        for actions in ("likeliest", "drawn")
+        for actions, one in zip(
+            ("likeliest", "drawn"),
+            judge.agents([KeptTraining(place, task.scenario())]),
+            strict=True,
+        )
     ]
 
 

@@ -2,58 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
 import polars as pl
 import pytest
-from trainings import workplace
 
-from simkit.learners.reproductions.green.circumstances import Circumstances
-from simkit.learners.reproductions.green.judge import (
-    TUNING,
-    Gap,
-    best_threshold,
-    games_of,
-    gap,
-    judged,
-    mean,
-    rule,
-    threshold_of,
-)
+from simkit.learners.reproductions.green.judge import Gap, gap
 from simkit.learners.reproductions.green.rare.claims import claims, within_12_h
 from simkit.learners.reproductions.green.rare.page import meets
-
-
-def test_all_are_judged_on_the_same_streams(tmp_path):
-    """And all of their jobs count; another size of the pool plays the same shares of it."""
-    where = Circumstances(hours=80)
-    table = judged(workplace(tmp_path), where, map(rule, ("qos", "fcfs")), 5)
-    assert table.group_by("candidate").len()["len"].to_list() == [5, 5]
-    first, second = (games_of(where, 5).sets for _ in range(2))
-    np.testing.assert_array_equal(first.enter, second.enter)
-    large = games_of(replace(where, units=300), 5).sets
-    shares = [
-        streams.size[streams.there].max(axis=0) / streams.capacity for streams in (first, large)
-    ]
-    assert shares[0] == pytest.approx(shares[1], abs=0.1)
-
-
-def test_streams_do_not_run_out_of_jobs():
-    for units in (10, 1200):
-        streams = games_of(Circumstances(hours=500, units=units), 3).sets
-        last = np.where(streams.there, streams.enter, -1).max(axis=1)
-        assert (last >= 500).all()
-
-
-def test_the_threshold_is_the_best_on_tuning_streams(tmp_path):
-    where, place = Circumstances(hours=150), workplace(tmp_path)
-    theta = best_threshold(place, where, 4)
-    values = {}
-    for each in (theta, 0.0, 0.5):
-        table = judged(place, where, [rule(threshold_of(each))], 4, named=TUNING)
-        values[each] = mean(table, threshold_of(each))
-    assert values[theta] == max(values.values())
 
 
 def test_gaps_and_bars():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -72,6 +73,30 @@ def test_with_one_item_the_interval_is_that_over_seeds():
     assert estimate(shares[:1], np.ones(1)) == Estimate(0.1)
 
 
+def test_means_alone_keep_their_published_interval_and_widen_it_by_the_seeds():
+    items = results()
+    asked = "slowdown | agent | 0.7 | over=SJF"
+    alone = items.rows.group_by("arm", "seed", "case", "metric", maintain_order=True).agg(
+        pl.lit(0).alias("item"), pl.col("value").sum()
+    )
+    over_items = set_interval(*(
+        items.values("sum", arm, "0.7")[0].mean(axis=0) for arm in ("agent", "SJF")
+    ))  # fmt: skip
+    known = {"intervals": {asked: [over_items.low, over_items.high],
+                           f"{asked} | seed=0": [0.25, 0.75]}}  # fmt: skip
+    means = Results(alone.select(items.rows.columns), known, items.metrics)
+    assert means.ask(asked).low == pytest.approx(items.ask(asked).low)
+    assert means.ask(asked).high == pytest.approx(items.ask(asked).high)
+    assert means.ask(f"{asked} | seed=0").low == 0.25
+    assert means.ask(f"{asked} | seed=1").low is None
+
+
+def test_a_ratio_to_nothing_is_no_number_and_one_to_little_has_no_interval():
+    ones, rare = np.ones((2, 8)), np.array([[4.0] + [0.0] * 7])
+    assert answer(estimate(ones, np.ones(8), 0.0 * rare, relation="ratio"), ".2f ±") == "–"
+    assert answer(estimate(ones, np.ones(8), rare, relation="ratio"), ".2f ±") == "2.00"
+
+
 @pytest.mark.parametrize("seeds", [1, 4])
 def test_the_interval_holds_the_truth_about_as_often_as_it_says(seeds):
     rng, held, cases = np.random.default_rng(seeds), 0, 300
@@ -112,6 +137,12 @@ def test_questions_compare_paired_by_item():
     assert found.ask("minutes") == 12.5
 
 
+def test_what_never_ended_is_infinite_and_has_no_interval():
+    slowdown = np.array([[1.0, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, np.inf]])
+    found = estimate(slowdown, np.ones(6), np.ones((1, 6)), relation="difference")
+    assert found == Estimate(np.inf, None, None, (2.5, np.inf))
+
+
 @pytest.mark.parametrize(
     "question",
     ["minuets", "slowdown | agnet | 0.7", "slowdown | agent | 0.9", "slow | agent | 0.7",
@@ -131,7 +162,12 @@ def test_results_are_read_as_they_were_written(tmp_path):
         question = f"slowdown | {arm} | 0.7"
         assert read.ask(question) == found.ask(question)
     means = pl.read_csv(tmp_path / "study.csv", schema_overrides={"case": pl.String})
-    assert means.equals(found.means().with_columns(pl.col("sum", "jobs").round(5)))
+    assert means.equals(found.means().with_columns(pl.col("sum", "jobs", "slowdown").round(5)))
+    assert means["slowdown"].to_list() == pytest.approx(
+        [found.mean("slowdown", "agent", "0.7", seed=seed) for seed in (0, 1)]
+        + [found.mean("slowdown", arm, "0.7") for arm in ("SJF", "FCFS")],
+        abs=1e-5,
+    )
     assert json.loads((tmp_path / "study.json").read_text("utf-8"))["minutes"] == 2
 
 
@@ -165,6 +201,15 @@ def test_holes_are_filled():
 def test_a_hole_that_names_nothing_is_refused(hole):
     with pytest.raises(RunError, match="did you mean|no fact|names"):
         fill(hole, contents())
+
+
+def test_a_small_version_has_a_dash_for_what_it_does_not_measure():
+    claim = Claim(
+        "6.4", "twice", "{{number: slowdown | agent | 0.9}}", "slowdown | agent | 0.9 > 1"
+    )
+    small = replace(contents([claim]), small=True)
+    page = "{{number: slowdown | agent | 0.9}}, {{number: two}}\n{{claims: a | b | c | d}}"
+    assert fill(page, small).splitlines()[::3] == ["–, 2", "| 6.4 | twice | – | – |"]
 
 
 def test_an_answer_has_the_form_asked_for():

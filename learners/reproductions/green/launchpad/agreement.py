@@ -63,7 +63,7 @@ def _ask(where: Circumstances, one: Candidate, rule: Candidate, streams: int) ->
     share = same / np.maximum(count, 1)
     return pl.DataFrame(
         {
-            "candidate": [one.name], "rule": [rule.name], "choice": [float(share[0])],
+            "candidate": [one.arm], "rule": [rule.arm], "choice": [float(share[0])],
             "all": [float(share[1])], "decisions": [int(count[0])],
         }
     )  # fmt: skip

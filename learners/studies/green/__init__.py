@@ -1,0 +1,1 @@
+"""Studies of the dissertation on power-modulated datacenters: one setting, three pages."""

@@ -47,7 +47,7 @@ CLAIMS: Final = (
     Claim(
         "figure 4", "SJF is better than Packer.",
         "Reserving: {{number: slowdown | SJF, reserving best | 0.7}} and {{number: slowdown | Packer, reserving best | 0.7}}; not: {{number: slowdown | SJF | 0.7}} and {{number: slowdown | Packer | 0.7}}.",
-        "slowdown | SJF, reserving best | 0.7 | less=Packer, reserving best < 0",
+        "slowdown | Packer, reserving best | 0.7 | less=SJF, reserving best > 0",
         ("Both may start jobs later than now.",),
     ),
     Claim(

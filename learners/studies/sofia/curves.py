@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+import polars as pl
 
 from simkit.analysis.intervals import Estimate, estimate
 from simkit.arrays import Floats
@@ -17,11 +18,8 @@ RETURN: Final = "held_out_return"
 
 def curve(results: Results, metric: str, arm: str) -> Floats:
     """Return (S, L) values of a metric by seed and evaluation, in the order of the training."""
-    mine = results.rows.filter(
-        metric=metric,
-        arm=arm,
-        case=results.rows["case"].is_in(["untrained", "training", "trained"]),
-    ).sort("seed", "item")
+    cases = pl.col("case").is_in(["untrained", "training", "trained"])
+    mine = results.rows.filter(cases, metric=metric, arm=arm).sort("seed", "item")
     return mine["value"].to_numpy().reshape(mine["seed"].n_unique(), -1)
 
 
@@ -34,10 +32,10 @@ def smooth(values: Floats) -> Floats:
 
 
 def samples_to(level: float, values: Floats, decisions: Floats) -> float:
-    """Return the decisions at the first evaluation that is at or below a level; nan: none is.
+    """Return the decisions until the first evaluation at or below a level; nan: none is.
 
     Args:
-        level: the highest value that meets it.
+        level: the highest value that counts.
         values: (L,) of the evaluations, smoothed.
         decisions: (L,) taken in training until each of them.
     """
@@ -46,33 +44,30 @@ def samples_to(level: float, values: Floats, decisions: Floats) -> float:
 
 
 def change(results: Results, metric: str, arm: str) -> Estimate:
-    """Return by how many percent training changes a held-out value; the interval is over seeds."""
+    """Return by how many percent training changes the size of a value, with seeds' interval."""
     ends, begins = (
-        results.values(metric, arm, case)[0].mean(axis=1, keepdims=True)
+        np.abs(results.values(metric, arm, case)[0].mean(axis=1, keepdims=True))
         for case in ("trained", "untrained")
     )
     return estimate(ends, np.ones(1), begins, relation="ratio").scaled(100, -100)
 
 
-def shares(results: Results, arm: str, other: str) -> Floats:
-    """Return (S,) samples that one arm needs for the same return, as shares of another's.
+def saving(results: Results, arm: str, other: str, factor: float = 1.0) -> Estimate:
+    """Return factor × the samples that one arm needs for the same return / those of another.
 
     Seed by seed, that return is the worse of the two final ones, and each training's samples count
-    until it first reaches it.
+    until it first reaches it. The mean over seeds is geometric, the interval Student's.
     """
     losses = [-smooth(curve(results, RETURN, one)) for one in (arm, other)]
-    decisions = [curve(results, "decisions", one) for one in (arm, other)]
     levels = np.maximum(losses[0][:, -1], losses[1][:, -1])
     mine, theirs = (
-        np.array([max(samples_to(*one), 1.0) for one in zip(levels, *both, strict=True)])
-        for both in zip(losses, decisions, strict=True)
+        [max(samples_to(*seed), 1.0) for seed in zip(levels, values, decisions, strict=True)]
+        for values, decisions in zip(
+            losses, (curve(results, "decisions", one) for one in (arm, other)), strict=True
+        )
     )
-    result: Floats = mine / theirs
-    return result
-
-
-def saving(results: Results, arm: str, other: str) -> Estimate:
-    """Return the geometric mean of `shares`, with Student's interval over seeds."""
-    found = estimate(np.log(shares(results, arm, other))[:, None], np.ones(1))
+    shares = np.array(mine) / theirs
+    found = estimate(np.log(shares)[:, None], np.ones(1))
     low, high = (None if x is None else float(np.exp(x)) for x in (found.low, found.high))
-    return Estimate(float(np.exp(found.value)), low, high, tuple(np.exp(found.by_seed).tolist()))
+    whole = Estimate(float(np.exp(found.value)), low, high, tuple(shares.tolist()))
+    return whole.scaled(factor)

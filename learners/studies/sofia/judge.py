@@ -23,7 +23,7 @@ from simkit.learners.studies.sofia.trainings import (
     Trained,
     scenario_at,
 )
-from simkit.learners.studies.trainings import digest_of, in_parallel, kept_table
+from simkit.learners.studies.trainings import digest_of, in_parallel
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import load_scenario
 from simkit.training import Workplace
@@ -84,13 +84,15 @@ def judge_all(
     place: Workplace, setting: SofiaSetting, agents: Mapping[str, Trained]
 ) -> pl.DataFrame:
     """Return the scores of everyone at every rate and on each batch as a long table; kept."""
-    parts = []
+    parts, folder = [], place.work / "judged"
+    folder.mkdir(exist_ok=True)
     for rate, batches in setting.batches.items():
         plain, tables, calls = scenario_at(rate, setting).model_dump(mode="json"), [], {}
         for arm, seed, policy, digest in candidates(rate, agents):
             key = digest_of([plain, batches, {**policy, "agent": digest}])
-            path = place.work / "judged" / f"{key}.parquet"
-            calls[path] = (place, path, load_scenario({**plain, "policy": policy}), batches)
+            path = folder / f"{key}.parquet"
+            if not path.exists():
+                calls[path] = (path, load_scenario({**plain, "policy": policy}), batches)
             named = {"arm": arm, "seed": seed, "case": f"{rate:g}"}
             tables.append((path, pl.DataFrame([named], schema_overrides={"seed": pl.Int64})))
         list(in_parallel(place, _judge, calls.values()))
@@ -102,15 +104,12 @@ def judge_all(
     return long(table, [*COUNTS, *BESIDE], seed="seed")
 
 
-def _judge(place: Workplace, path: Path, scenario: Scenario, batches: int) -> str:
+def _judge(path: Path, scenario: Scenario, batches: int) -> str:
     """Play all batches under one policy and keep a row for each; each seed draws one."""
-
-    def play() -> pl.DataFrame:
-        return pl.DataFrame(
-            [{"item": batch, **_scores(scenario, batch)} for batch in range(batches)]
-        )
-
-    kept_table(place, path, play)
+    rows = [{"item": batch, **_scores(scenario, batch)} for batch in range(batches)]
+    part = path.with_suffix(".part")  # only complete tables have the name
+    pl.DataFrame(rows).write_parquet(part)
+    part.replace(path)
     return path.name
 
 

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from simkit.analysis.intervals import Estimate
 from simkit.learners.studies.page import Rows, answer, grid
 from simkit.learners.studies.results import Results
 from simkit.learners.studies.sofia.curves import (
@@ -80,10 +79,13 @@ def levels(results: Results) -> Rows:
 def savings(results: Results) -> Rows:
     """Return the natural gradient's samples as a share of each other method's."""
     last = {arm: smooth(curve(results, RETURN, arm))[:, -1] for arm in METHODS}
+    found = {arm: saving(results, NATURAL, arm) for arm in OTHERS}
     return grid(results, OTHERS, {
-        "geometric mean": lambda arm: answer(saving(results, NATURAL, arm), ".2f ±"),
-        "by seed": lambda arm: answer(saving(results, NATURAL, arm), "seeds .2f"),
-        "ends at least as well": lambda arm: f"{sum(last[NATURAL] >= last[arm])} of {last[arm].size}",
+        "geometric mean": lambda arm: f"{found[arm]:.2f}",
+        "by seed": lambda arm: answer(found[arm], "seeds .2f"),
+        "ends at least as well": lambda arm: (
+            f"{(last[NATURAL] >= last[arm]).sum()} of {len(last[arm])}"
+        ),
     }, corner="other method")  # fmt: skip
 
 
@@ -106,8 +108,6 @@ def figure_4(results: Results) -> Rows:
         "all jobs": f"slowdown | {{}} | {HERE} : .2f ±",
         "less SJF, reserving": f"slowdown | {{}} | {HERE} | less={SJF} : .2f ±",
         "by seed": f"slowdown | {{}} | {HERE} : seeds .2f",
-        "largest": f"slowdown.max | {{}} | {HERE} : .1f",
-        "makespan, steps": f"makespan_s | {{}} | {HERE} : .0f",
         f"finished in {CUT} steps": f"slowdown at the cut | {{}} | {HERE} : .2f ±",
         "their share, %": f"share at the cut | {{}} | {HERE} | percent : .0f",
     })  # fmt: skip
@@ -139,20 +139,19 @@ TABLES: Final[Mapping[str, Callable[[Results], Rows]]] = {
 def flattered(results: Results) -> str:
     """Return how many look better by the study's count than with all jobs counted."""
     arms = results.arms("slowdown", HERE)
-    counts = [
-        [results.mean(f"slowdown{cut}", arm, HERE) for cut in (" at the cut", "")] for arm in arms
-    ]
-    return f"{sum(cut < everyone for cut, everyone in counts)} of {len(arms)}"
-
-
-def saved(results: Results, other: str) -> Estimate:
-    """Return the natural gradient's samples in percent of another method's."""
-    return saving(results, NATURAL, other).scaled(100)
+    at_cut, everyone = (
+        np.array([results.mean(metric, arm, HERE) for arm in arms])
+        for metric in ("slowdown at the cut", "slowdown")
+    )
+    return f"{(at_cut < everyone).sum()} of {len(arms)}"
 
 
 NUMBERS: Final[Mapping[str, Callable[[Results], Any]]] = {
     "flattered": flattered,
     "unfinished": lambda results: int(results.rows.filter(metric="unfinished")["value"].sum()),
     "change of the slowdown, %": partial(change, metric=SLOWDOWN, arm=NATURAL),
-    **{f"samples, % of {arm}": partial(saved, other=arm) for arm in OTHERS},
+    **{
+        f"samples, % of {arm}": partial(saving, arm=NATURAL, other=arm, factor=100.0)
+        for arm in OTHERS
+    },
 }

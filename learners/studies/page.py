@@ -156,7 +156,7 @@ def answer(found: Any, spec: str = "") -> str:
         if word in words:
             bound = getattr(found, word)
             return "–" if bound is None else format(bound, number)
-    return format(found, number) if "±" in words else format(found.value, number)
+    return format(found if "±" in words else Estimate(found.value), number)
 
 
 _WORDS: Final = ("±", "low", "high", "seeds")
@@ -199,7 +199,7 @@ def grid(
                 cells.append(asked(arm))
                 continue
             asked = asked.replace("{}", arm)
-            itself = re.search(r"(?:less|over)=" + re.escape(arm) + r"(?: [|:]|$)", asked)
+            itself = re.search(r"(?:less|over|gap)=" + re.escape(arm) + r"(?: [|:]|$)", asked)
             cells.append("" if itself else told(results, asked))
         rows.append(cells)
     return rows

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Final, Literal
 
 import numpy as np
@@ -22,6 +23,8 @@ _FEW_BLOCKS: Final = 10
 _FEWEST_BLOCKS: Final = 5
 """With fewer weeks there is no interval: resamples of so few weeks are mostly one week repeated,
 whose standard error is 0, and the interval would be a point or infinite."""
+_LEAST_POSITIVE: Final = 0.75
+"""Least share of blocks with a denominator above 0."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +160,12 @@ class Estimate:
     """The same for each training seed alone; empty if there is one at most."""
 
     def __format__(self, spec: str) -> str:
-        """Return ``1.20 (1.10 to 1.30)``, each number by the spec, or the value alone."""
+        """Return ``1.20 (1.10 to 1.30)``, each number by the spec, or the value alone.
+
+        A ratio to nothing is ``–``.
+        """
+        if isnan(self.value):
+            return "–"
         value = format(self.value, spec)
         if self.low is None or self.high is None:
             return value
@@ -193,7 +201,9 @@ def estimate(
     the bounds. Ratios are treated as logarithms. Source: Zou and Donner, "Construction of
     confidence limits about effect measures: a general approach", 2008 (MOVER).
 
-    With fewer than five blocks the interval is that over seeds alone, if there are several.
+    With fewer than five blocks the interval is that over seeds alone, if there are several. A ratio
+    to 0 is not a number; one to a number that is above 0 in fewer than 75 % of the blocks has no
+    interval, as a resample may lack them all. Neither has an infinite value, of what never ended.
 
     Args:
         mine: (S, I) sum of the values of each training seed (1 for a rule) and item.
@@ -210,17 +220,22 @@ def estimate(
         _, place = np.unique(blocks, return_inverse=True)
         above, below = (np.bincount(place, part).astype(np.float64) for part in parts)
         parts = above, below
-    found, value = set_interval(*parts), _statistic(parts, relation)
+    value = _statistic(parts, relation)
+    if (parts[1] > 0).mean() < _LEAST_POSITIVE:
+        return Estimate(value)
+    alone = [
+        _statistic(_parts(mine[seed], counts[seed], _of_seed(other, seed), relation), relation)
+        for seed in range(len(mine) if len(mine) > 1 else 0)
+    ]
+    if np.isinf(value):
+        return Estimate(value, by_seed=tuple(alone))
+    found = set_interval(*parts)
     low, high = found.low, found.high
     if relation == "geometric ratio" and low is not None and high is not None:
         low, high = float(np.exp(low)), float(np.exp(high))
     if over_items is not None:
         low, high = over_items
-    alone = [
-        _statistic(_parts(mine[seed], counts[seed], _of_seed(other, seed), relation), relation)
-        for seed in range(len(mine) if len(mine) > 1 else 0)
-    ]
-    if alone:
+    if alone and not np.isnan(alone).any():
         in_logs = relation in ("ratio", "geometric ratio")
         low, high = _widened(value, low, high, np.array(alone), in_logs=in_logs)
     return Estimate(value, low, high, tuple(alone))
@@ -251,7 +266,8 @@ def _parts(
 
 
 def _statistic(parts: tuple[Floats, Floats], relation: Relation) -> float:
-    value = float(parts[0].sum() / parts[1].sum())
+    total = float(parts[1].sum())
+    value = float(parts[0].sum()) / total if total > 0 else float("nan")
     return float(np.exp(value)) if relation == "geometric ratio" else value
 
 

@@ -13,7 +13,17 @@ from simkit.learners.studies.green.circumstances import Circumstances
 from simkit.learners.studies.trainings import KeptTraining
 from simkit.training import Workplace
 
-__all__ = ["FULL", "LATE_LEAVE", "QUICK", "SMALL_POOL", "Size", "drawn", "kind_of", "training"]
+__all__ = [
+    "FULL",
+    "LATE_LEAVE",
+    "QUICK",
+    "SMALL_POOL",
+    "Size",
+    "drawn",
+    "free",
+    "kind_of",
+    "training",
+]
 
 LATE_LEAVE: Final = Circumstances()
 """Late jobs leave; load 120 %, ready pool of 15."""
@@ -84,6 +94,12 @@ def training(
         "learner": learner, "iterations": iterations, "arguments": told, "criterion": "lost_value",
     }  # fmt: skip
     return KeptTraining(place, own.scenario(f"{kind}-seed{seed}", seed=seed, learn=learn))
+
+
+def free(place: Workplace, size: Size, seed: int, *, reject: bool = False) -> KeptTraining:
+    """Return the training of PPO without a limit of its cost."""
+    kind, iterations = "ppo-reject" if reject else "ppo", size.iterations(150)
+    return training(place, size, kind, "cocorl", LATE_LEAVE, iterations, seed, reject=reject)
 
 
 def kind_of(one: KeptTraining) -> str:

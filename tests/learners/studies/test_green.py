@@ -19,7 +19,7 @@ from simkit.learners.studies.green.judge import (
     rule,
     threshold_of,
 )
-from simkit.learners.studies.green.trainings import LATE_LEAVE, QUICK, training
+from simkit.learners.studies.green.trainings import LATE_LEAVE, QUICK, free
 from simkit.learners.studies.results import COLUMNS
 from simkit.learners.studies.trainings import train
 
@@ -58,8 +58,8 @@ def test_the_threshold_is_the_best_on_tuning_streams(tmp_path):
 
 
 def test_agents_are_an_arm_by_their_likeliest_and_one_by_drawn_actions(tmp_path):
-    size, place = replace(QUICK, games=2, held_out=2, hours=40), workplace(tmp_path)
-    trainings = [training(place, size, "ppo", "cocorl", LATE_LEAVE, 2, seed) for seed in (0, 1)]
+    size, place = replace(QUICK, share=0.01, games=2, held_out=2, hours=40), workplace(tmp_path)
+    trainings = [free(place, size, seed) for seed in (0, 1)]
     train(place, trainings)
     table = judged(place, size.at(LATE_LEAVE), agents(trainings), 3)
     played = table.select("arm", "seed").unique(maintain_order=True).rows()

@@ -47,8 +47,7 @@ def agreement(setting: DeepJSSetting, trained: Trained) -> pl.DataFrame:
     five, ten, one, other = ([scorer_of(each) for each in trained[kind]] for kind in kinds)
     chunk, rows = all_chunks()[setting.judged[0]], list[dict[str, Any]]()
     for seed in range(setting.seeds):
-        following = (seed + 1) % setting.seeds
-        begun = trained["deepjs-paper"][seed].scenario
+        following, begun = (seed + 1) % setting.seeds, trained["deepjs-paper"][seed].scenario
         comparisons = {
             SHOWN[0]: (five[seed], ten[seed % len(ten)]),
             "5 machines, two seeds": (five[seed], five[following]),
@@ -98,14 +97,13 @@ def sliding(setting: DeepJSSetting, trained: Trained) -> pl.DataFrame:
     chunks, rng = all_chunks()[: setting.trained], stream(0, "reproduce.deepjs.sliding")
     blank = PairScorer.of_paper()
     drawn = [[roll_out(one, blank, rng).makespan for one in chunks] for _ in range(setting.draws)]
-    played: list[tuple[str, int | None, Any]] = [
-        (arm, None, [play(one, SIMPLE[arm]).makespan for one in chunks])
-        for arm in (FIRST_FIT, LONGEST)
-    ]
-    played.append(("random", None, np.mean(drawn, axis=0).tolist()))
-    for seed, training in enumerate(trained["deepjs-paper"]):
-        before = training.curve["cost_greedy"].drop_nulls().to_list()
-        played.append(("deepjs-paper", seed, before))
+    played = [
+        *((arm, None, [play(one, SIMPLE[arm]).makespan for one in chunks])
+          for arm in (FIRST_FIT, LONGEST)),
+        ("random", None, np.mean(drawn, axis=0).tolist()),
+        *(("deepjs-paper", seed, training.curve["cost_greedy"].drop_nulls().to_list())
+          for seed, training in enumerate(trained["deepjs-paper"])),
+    ]  # fmt: skip
     rows = [
         {"arm": arm, "seed": seed, "case": HALVES[chunk >= setting.trained // 2], "item": chunk,
          "metric": "makespan", "value": makespan}

@@ -17,9 +17,9 @@ import polars as pl
 from simkit.arrays import stream
 from simkit.learners.agent import load_agent
 from simkit.learners.scorers.agent import PairAgent
+from simkit.learners.scorers.chunk_bounds import look_ahead, lower_bound
 from simkit.learners.scorers.pair_model import Chunk, Objective, chunks, play, roll_out
 from simkit.learners.scorers.pair_scorer import RULES, PairScorer
-from simkit.learners.studies.deepjs.bounds import look_ahead, lower_bound
 from simkit.learners.studies.deepjs.trainings import (
     JOBS,
     MACHINES,
@@ -81,82 +81,76 @@ def scorer_of(training: KeptTraining) -> PairScorer:
     return found.scorer
 
 
+Play = Callable[[Chunk], Mapping[str, float]]
+"""Plays a chunk; returns its costs by some objectives."""
+
+
 def judge(place: Workplace, setting: DeepJSSetting, trained: Trained) -> pl.DataFrame:
     """Return the metrics on the test chunks, as a long table; costs of earlier runs are kept."""
-    first, last = setting.judged
-    tables = list[pl.DataFrame]()
+    (first, last), rules, tables = setting.judged, list(RULES.values()), list[pl.DataFrame]()
 
-    def add(
-        arm: str, depends_on: object, runs: Sequence[Play], *, seed: int | None = None,
-        goals: Sequence[Objective] = OBJECTIVES[:1], machines: int = MACHINES,
-    ) -> None:  # fmt: skip
+    def add(arm: str, depends_on: object, *runs: Play, seed: int | None = None,
+            machines: int = MACHINES) -> None:  # fmt: skip
         """Play the test chunks, once for each draw, or find what was kept."""
 
         def played() -> pl.DataFrame:
             rows = [
                 {"arm": arm, "seed": seed, "machines": machines, "draw": draw, "chunk": number,
-                 **dict(zip(goals, run(all_chunks(machines)[number], goals), strict=True))}
+                 **run(all_chunks(machines)[number])}
                 for draw, run in enumerate(runs)
                 for number in range(first, last + 1)
             ]  # fmt: skip
             return pl.DataFrame(rows, schema_overrides={"seed": pl.Int64})
 
-        digest = digest_of([setting.judged, goals, depends_on])
-        name = f"{arm.replace(' ', '-').replace(',', '')}-{machines}-{seed}-{digest}"
-        path = place.work / "played" / f"{name}.parquet"
-        message = f"judged {arm}" + (f", seed {seed}" if seed is not None else "")
-        tables.append(kept_table(place, path, played, message))
+        name = f"{arm.replace(' ', '-').replace(',', '')}-{machines}-{seed}"
+        path = place.work / "played" / f"{name}-{digest_of([setting.judged, depends_on])}.parquet"
+        tables.append(kept_table(place, path, played, f"judged {name}"))
 
-    rules = list(RULES.values())
-    add(BOUND, None, [lambda chunk, _: [lower_bound(chunk)]])
-    add(TETRIS, None, [_tetris(range(first, last + 1), place.workers)])
-    add("random", setting.draws, _drawn(PairScorer.of_paper(), setting.draws))
+    add(BOUND, None, lambda chunk: {"makespan": lower_bound(chunk)})
+    add(TETRIS, None, _tetris(range(first, last + 1), place.workers))
+    add("random", setting.draws, *_drawn(PairScorer.of_paper(), setting.draws))
     for arm, rule in SIMPLE.items():
-        add(arm, rule.flat.tolist(), [_greedy(rule)], goals=OBJECTIVES)
-    add("lookahead of rules", None, [_looking_ahead(rules)])
+        add(arm, rule.flat.tolist(), _greedy(rule, OBJECTIVES))
+    add("lookahead of rules", None, _looking_ahead(rules))
     for seed in range(setting.seeds):
         sixth = _perturbed_balance(seed)
-        add("lookahead of rules and a random one", sixth.flat.tolist(),
-            [_looking_ahead([*rules, sixth])], seed=seed)  # fmt: skip
+        arm, depends_on = "lookahead of rules and a random one", sixth.flat.tolist()
+        add(arm, depends_on, _looking_ahead([*rules, sixth]), seed=seed)
     for arm in ("deepjs-paper", "deepjs-program", "fitness", *OPTIONS):
         for seed, training in enumerate(trained[arm]):
             scorer, weights = scorer_of(training), training.digest
             goals = OBJECTIVES if arm in ("fitness", *OPTIONS) and seed == 0 else OBJECTIVES[:1]
-            add(arm, weights, [_greedy(scorer)], seed=seed, goals=goals)
+            add(arm, [weights, goals], _greedy(scorer, goals), seed=seed)
             if arm == "fitness":
-                runs = [_looking_ahead([*rules, scorer])]
-                add("lookahead of rules and fitness", weights, runs, seed=seed)
+                ahead = _looking_ahead([*rules, scorer])
+                add("lookahead of rules and fitness", weights, ahead, seed=seed)
             elif arm not in OPTIONS:
-                runs = _drawn(scorer, setting.draws)
-                add(f"{arm}, drawn", [weights, setting.draws], runs, seed=seed)
+                depends_on = [weights, setting.draws]
+                add(f"{arm}, drawn", depends_on, *_drawn(scorer, setting.draws), seed=seed)
     fitness = trained["fitness"][0]
     for machines in setting.machines:
-        add(BALANCE, None, [_greedy(SIMPLE[BALANCE])], machines=machines)
-        add("fitness", fitness.digest, [_greedy(scorer_of(fitness))], seed=0, machines=machines)
+        add(BALANCE, None, _greedy(SIMPLE[BALANCE]), machines=machines)
+        add("fitness", fitness.digest, _greedy(scorer_of(fitness)), seed=0, machines=machines)
     return rows_of(pl.concat(tables, how="diagonal"), first, last)
 
 
-Play = Callable[[Chunk, Sequence[Objective]], Sequence[float]]
-"""Plays a chunk; returns its costs by some objectives."""
-
-
-def _greedy(scorer: PairScorer) -> Play:
-    def costs(chunk: Chunk, goals: Sequence[Objective]) -> list[float]:
+def _greedy(scorer: PairScorer, goals: Sequence[Objective] = OBJECTIVES[:1]) -> Play:
+    def costs(chunk: Chunk) -> dict[str, float]:
         found = play(chunk, scorer)
-        return [found.cost(chunk, goal) for goal in goals]
+        return {goal: found.cost(chunk, goal) for goal in goals}
 
     return costs
 
 
 def _drawn(scorer: PairScorer, draws: int) -> list[Play]:
-    def makespan(rng: np.random.Generator, chunk: Chunk, _: Sequence[Objective]) -> list[float]:
-        return [roll_out(chunk, scorer, rng).makespan]
+    def makespan(rng: np.random.Generator, chunk: Chunk) -> dict[str, float]:
+        return {"makespan": roll_out(chunk, scorer, rng).makespan}
 
     return [partial(makespan, stream(draw, "reproduce.deepjs.pairs")) for draw in range(draws)]
 
 
 def _looking_ahead(rules: Sequence[PairScorer]) -> Play:
-    return lambda chunk, _: [look_ahead(chunk, rules).makespan]
+    return lambda chunk: {"makespan": look_ahead(chunk, rules).makespan}
 
 
 def rows_of(played: pl.DataFrame, first: int, last: int) -> pl.DataFrame:
@@ -207,4 +201,4 @@ def _tetris(windows: Sequence[int], workers: int) -> Play:
         rows = sorted(found.rows, key=lambda row: row["set"])
         return iter([float(row["sum"]) for row in rows])  # one number per window
 
-    return lambda *_: [next(played())]
+    return lambda _: {"makespan": next(played())}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from simkit.analysis.plot_style import COLOURS, SOFT
-from simkit.arrays import Floats, Ints
+from simkit.arrays import Floats
 from simkit.learners.studies.deepjs.agreement import AGREEMENT, HALVES, SHOWN
 from simkit.learners.studies.deepjs.judge import BALANCE, FIRST_FIT, LONGEST, RIVALS, TEST
 from simkit.learners.studies.results import Results
@@ -23,18 +23,18 @@ _ABOVE: Final[dict[str, Any]] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.
 _MARKS: Final = (-1000, -100, 0, 100, 1000)
 
 
-def longer(results: Results, other: str, arm: str, case: str) -> tuple[Floats, Ints]:
-    """Return (I,) makespans of one arm less another's, means over their seeds, and the chunks."""
-    theirs, chunks = results.values("makespan", other, case)
-    mine, _ = results.values("makespan", arm, case)
-    return np.asarray(theirs.mean(axis=0) - mine.mean(axis=0), np.float64), chunks
+def longer(results: Results, other: str, arm: str, case: str) -> Floats:
+    """Return (I,) makespans of one arm less another's, means over their seeds."""
+    theirs, mine = (results.values("makespan", each, case)[0].mean(axis=0) for each in (other, arm))
+    return np.asarray(theirs - mine, np.float64)
 
 
 def _differences(axes: Any, results: Results, others: Sequence[str], label: str, case: str) -> None:
     """Draw how much longer others take than DeepJS, chunk by chunk."""
+    chunks = results.values("makespan", FIRST_FIT, case)[1]
     for colour, other in zip(COLOURS[1:], others, strict=False):
-        difference, chunks = longer(results, other, "deepjs-paper", case)
-        axes.plot(chunks, difference, color=colour, linewidth=1.0, label=f"{other} less {label}")
+        axes.plot(chunks, longer(results, other, "deepjs-paper", case), color=colour,
+                  linewidth=1.0, label=f"{other} less {label}")  # fmt: skip
     axes.axhline(0.0, color=SOFT, linewidth=0.9)
     _log_scale(axes.set_yscale, axes.yaxis)
     axes.set_ylabel("ticks of makespan")
@@ -72,7 +72,7 @@ def draw_test(results: Results) -> Figure:
     axes.set_xlabel("chunk")
     left, right = bottom.subplots(1, 2)
     rows = [(other, arm) for other in RIVALS for arm in AGENTS]
-    values = [longer(results, *row, TEST)[0] for row in rows]
+    values = [longer(results, *row, TEST) for row in rows]
     places = np.arange(len(rows))[::-1]
     left.barh(places, [one.mean() for one in values], xerr=[one.std() for one in values],
               color=COLOURS[0], error_kw={"linewidth": 0.9, "ecolor": SOFT})  # fmt: skip

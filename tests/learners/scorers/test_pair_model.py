@@ -13,9 +13,9 @@ from pair_chunks import Scored, engine_run, instances, workload_of
 from trace_files import real_file
 
 from simkit.arrays import Floats, stream
+from simkit.learners.scorers.chunk_bounds import look_ahead, lower_bound
 from simkit.learners.scorers.pair_model import Chunk, Outcome, chunks, play, roll_out
 from simkit.learners.scorers.pair_scorer import RULES, TERMS, PairScorer
-from simkit.learners.studies.deepjs.bounds import look_ahead, lower_bound
 from simkit.policies.cloudsimpy import CloudSimPy
 from simkit.policy.pairs import PairTable
 from simkit.traces.task_table import read_task_table

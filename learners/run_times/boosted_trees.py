@@ -6,25 +6,25 @@ J. H. Friedman, "Greedy function approximation: a gradient boosting machine" (20
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from math import log
+from dataclasses import dataclass
 from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from simkit.arrays import Floats, Ints
-from simkit.learners.run_times.burst_models import Arrays, check_shapes, rounded
+from simkit.learners.run_times.burst_models import Arrays, Nearest, check_shapes, rounded
 from simkit.learners.run_times.examples import Examples
-from simkit.learners.run_times.local_power_law import Nearest
 
 __all__ = ["TREES", "BoostedTrees"]
 
 _ROWS = 1024  # evaluated at once, which bounds the memory
-_SETTINGS = {"n_estimators": 400, "learning_rate": 0.05, "max_depth": 6, "subsample": 0.5,
-             "max_features": 0.5, "min_samples_leaf": 3}  # fmt: skip
-TREES: Final[Mapping[str, Any]] = {"n_estimators": 800, "learning_rate": 0.1, "max_depth": 8}
-"""Settings for section sizes: their relation to the run time takes many splits."""
+TREES: Final[Mapping[str, Any]] = {
+    "n_estimators": 800, "learning_rate": 0.1, "max_depth": 8, "subsample": 0.5,
+    "max_features": 0.5, "min_samples_leaf": 3,
+}  # fmt: skip
+"""Arguments of scikit-learn for section sizes: their relation to the run time takes many splits."""
+_COUNTED = 2**24  # whole numbers up to this have a float32
 _NODES: Final = ("feature", "threshold", "left", "right", "value")  # arrays of (N,)
 _WHOLE: Final = ("root", "feature", "left", "right")  # arrays of whole numbers
 
@@ -33,9 +33,8 @@ _WHOLE: Final = ("root", "feature", "left", "right")  # arrays of whole numbers
 class BoostedTrees:
     """K trees whose predictions add up; their N nodes are numbered tree by tree, roots first.
 
-    A `Model` of burst times.
-    A row goes to a node's left child if its feature, as float32, is at most the threshold. A leaf
-    is its own child. `for_bursts` makes them a `Model` of burst times.
+    A `Model` of run times. A row goes to a node's left child if its feature, as float32, is at most
+    the threshold. A leaf is its own child.
     """
 
     start: float
@@ -60,12 +59,12 @@ class BoostedTrees:
         Args:
             examples: training data.
             rng: draws the seed for the subsets of examples and features.
-            settings: arguments of scikit-learn's `GradientBoostingRegressor` that override the
-                defaults here.
+            settings: arguments of scikit-learn's `GradientBoostingRegressor` that override
+                `TREES`.
         """
         from sklearn.ensemble import GradientBoostingRegressor
 
-        chosen = {**_SETTINGS, **settings}
+        chosen = {**TREES, **settings}
         model = GradientBoostingRegressor(**chosen, random_state=int(rng.integers(2**31)))
         model.fit(examples.features, np.log(examples.run_time_s))
         trees = [each.tree_ for each in model.estimators_[:, 0]]
@@ -84,10 +83,6 @@ class BoostedTrees:
             child("children_left"), child("children_right"),
             np.concatenate([tree.value[:, 0, 0] for tree in trees]) * chosen["learning_rate"],
         )  # fmt: skip
-
-    def scaled(self, factor: float) -> Self:
-        """Return trees that predict run times multiplied by a factor."""
-        return replace(self, start=self.start + log(factor))
 
     def run_time_s(self, features: Floats) -> Floats:
         """Return (m,) run times in seconds for (m, F) features."""
@@ -112,32 +107,36 @@ class BoostedTrees:
         """Return None: trees predict no classes."""
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the arrays of the trees by name, as a bundle stores them."""
+        """Return the arrays of the trees by name, as float32 that leads every row the same way.
+
+        Raises ValueError if there are more nodes than float32 can count.
+        """
+        if len(self.feature) > _COUNTED:
+            raise ValueError("the trees have more nodes than float32 can count")
         names = ("root", *_NODES)
-        return {"start": np.array([self.start]), **{name: getattr(self, name) for name in names}}
+        arrays = {"start": np.array([self.start]), **{name: getattr(self, name) for name in names}}
+        threshold = self.threshold.astype(np.float32)
+        above = threshold > self.threshold  # some float32 features would take another way
+        arrays["threshold"] = np.where(above, np.nextafter(threshold, -np.inf), threshold)
+        return arrays
 
     def plain(self) -> dict[str, Any]:
         """Return no entries: the arrays say everything."""
         return {}
 
     @classmethod
-    def for_bursts(cls, examples: Examples, rng: np.random.Generator) -> Self:
-        """Return trees for section sizes, whose numbers have the precision of float32."""
-        arrays = cls.fitted(examples, rng, **TREES).arrays()
-        if len(arrays["feature"]) > 2**24:
-            raise ValueError("the trees have more nodes than float32 can count")
-        threshold = arrays["threshold"].astype(np.float32)
-        above = threshold > arrays["threshold"]  # some float32 features would take another way
-        arrays["threshold"] = np.where(above, np.nextafter(threshold, -np.inf), threshold)
-        return cls._stored(arrays)
-
-    @classmethod
-    def read(cls, arrays: Arrays, nearest: Nearest) -> Self:
+    def read(
+        cls, arrays: Arrays, _plain: Mapping[str, Any], nearest: Nearest, _edges_s: Floats
+    ) -> Self:
         """Return the trees in a bundle; raises ValueError or LookupError if parts do not fit."""
         sizes = {"1": 1}
         shapes = {"start": ("1",), "root": ("K",), **dict.fromkeys(_NODES, ("N",))}
         check_shapes(arrays, shapes, sizes)
-        trees = cls._stored({name: each for name, each in arrays.items() if name != "examples"})
+        named: dict[str, Any] = {
+            name: arrays[name].astype(np.int64) if name in _WHOLE else rounded(arrays[name])
+            for name in shapes
+        }
+        trees = cls(float(named.pop("start")[0]), **named)
         nodes, features = np.arange(sizes["N"]), nearest.logs.shape[1]
         for name, low, end in (
             ("root", 0, sizes["N"]), ("feature", 0, features),
@@ -147,10 +146,3 @@ class BoostedTrees:
             if (numbers < low).any() or (numbers >= end).any():
                 raise ValueError(f"{name} leads to no node or feature")
         return trees
-
-    @classmethod
-    def _stored(cls, arrays: Arrays) -> Self:
-        """Return the trees with these `arrays`, as float32 holds them."""
-        named: dict[str, Any] = {name: each.astype(np.int64) if name in _WHOLE else rounded(each)
-                 for name, each in arrays.items()}  # fmt: skip
-        return cls(float(named.pop("start")[0]), **named)

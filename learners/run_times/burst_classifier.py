@@ -18,13 +18,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from simkit.arrays import Floats, Ints
-from simkit.learners.common.networks import Perceptron, seeded
-from simkit.learners.common.shapes import PerceptronShape
+from simkit.arrays import Floats
 from simkit.learners.common.torch_training import one_thread
-from simkit.learners.run_times.burst_models import Arrays, check_shapes, rounded
+from simkit.learners.networks.build import Perceptron, seeded
+from simkit.learners.networks.shapes import PerceptronShape
+from simkit.learners.run_times.burst_models import Arrays, Nearest, check_shapes, rounded
 from simkit.learners.run_times.examples import Examples
-from simkit.learners.run_times.local_power_law import Nearest
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ _CONSTANT = 1e-6  # a smaller deviation is due to rounding: the feature never ch
 
 @dataclass(frozen=True)
 class BurstClassifier:
-    """A trained classifier of F features and C classes; a `Model` of burst times."""
+    """A trained classifier of F features and C classes; a `Model` of run times."""
 
     network: Perceptron
     """Maps (…, F) inputs to (…, C) logits."""
@@ -64,8 +63,8 @@ class BurstClassifier:
     """(F,) subtracted from the features."""
     scale: Floats
     """(F,) above 0; the shifted features are divided by it."""
-    edges_s: Floats
-    """(C - 1,) run times at which a class ends and the next begins."""
+    times_s: Floats
+    """(C,) the run time that stands for each class: by default its middle."""
 
     def probabilities(self, features: Floats) -> Floats:
         """Return (n, C) class probabilities for (n, F) features."""
@@ -75,17 +74,9 @@ class BurstClassifier:
         return probabilities
 
     def run_time_s(self, features: Floats) -> Floats:
-        """Return (m,) the means of the classes' middles, weighted by probability."""
-        edges = self.edges_s
-        last = 2 * edges[-1] - edges[-2] if len(edges) > 1 else 2 * edges[-1]
-        middles = np.array([(a + b) / 2 for a, b in pairwise([0.0, *edges, last])])
-        times: Floats = self.probabilities(features) @ middles
+        """Return (m,) the run times of the classes, weighted by probability."""
+        times: Floats = self.probabilities(features) @ self.times_s
         return times
-
-    def classes(self, features: Floats) -> Ints:
-        """Return the most probable class for each of (n, F) features, (n,)."""
-        likeliest: Ints = self.probabilities(features).argmax(axis=1)
-        return likeliest
 
     def inputs(self, features: Floats) -> torch.Tensor:
         """Return the network's inputs for (n, F) features, of the same shape."""
@@ -100,12 +91,54 @@ class BurstClassifier:
         return {"layers": list(self.network.shape.layers), "logarithms": self.logarithms}
 
     @classmethod
-    def fitted(cls, examples: Examples, rng: np.random.Generator) -> Self:
-        """Return the classifier of burst times for examples, whose weights `rng` draws."""
+    def fitted(
+        cls, examples: Examples, rng: np.random.Generator, settings: Settings = TUNED,
+        on_pass: Callable[[float], object] | None = None,
+    ) -> Self:  # fmt: skip
+        """Return a trained classifier.
+
+        Args:
+            examples: training data; the paper balances its classes, see `Examples.balanced`.
+            rng: draws the initial weights and the batches.
+            settings: how the network is built and trained.
+            on_pass: called with the mean loss of each pass over the examples.
+        """
+        unscaled = _unscaled(examples.features, settings.logarithms)
+        deviation = unscaled.std(axis=0)
+        layers = (len(examples.names), *settings.hidden, examples.classes)
+        with seeded(rng):
+            network = Perceptron(
+                PerceptronShape(type="perceptron", layers=layers, activation="relu")
+            )
+        scale = np.where(deviation > _CONSTANT, deviation, 1.0)
+        times_s = _middles(examples.edges_s)
+        classifier = cls(network, settings.logarithms, unscaled.mean(axis=0), scale, times_s)
         with one_thread():  # sums over several threads differ from run to run
-            trained = train(examples, rng)
-        shift, scale = rounded(trained.shift), rounded(trained.scale)
-        return cls(trained.network, trained.logarithms, shift, scale, examples.edges_s)
+            classifier._train(examples, rng, settings, on_pass)
+        return classifier
+
+    def _train(
+        self, examples: Examples, rng: np.random.Generator, settings: Settings,
+        on_pass: Callable[[float], object] | None,
+    ) -> None:  # fmt: skip
+        inputs, label = self.inputs(examples.features), torch.from_numpy(examples.label)
+        optimiser = torch.optim.Adam(self.network.parameters(), settings.learning_rate)
+        steps = settings.passes * -(-len(examples) // settings.batch)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+        for _ in range(settings.passes):
+            order = torch.from_numpy(rng.permutation(len(examples)))
+            total = 0.0
+            for batch in torch.split(order, settings.batch):
+                loss = nn.functional.cross_entropy(self.network(inputs[batch]), label[batch])
+                optimiser.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimiser.step()
+                if settings.falls:
+                    schedule.step()
+                if on_pass is not None:
+                    total += float(loss.detach()) * len(batch)
+            if on_pass is not None:
+                on_pass(total / len(examples))
 
     @classmethod
     def read(
@@ -127,7 +160,7 @@ class BurstClassifier:
             for name, array in arrays.items() if name.startswith("layers.")
         })  # fmt: skip
         shift, scale = rounded(arrays["shift"]), rounded(arrays["scale"])
-        return cls(network, plain["logarithms"] is True, shift, scale, edges_s)
+        return cls(network, plain["logarithms"] is True, shift, scale, _middles(edges_s))
 
 
 def _unscaled(features: Floats, logarithms: bool) -> Floats:
@@ -135,43 +168,12 @@ def _unscaled(features: Floats, logarithms: bool) -> Floats:
     return np.log2(1.0 + features) if logarithms else features
 
 
-def train(
-    examples: Examples, rng: np.random.Generator, settings: Settings = TUNED,
-    on_pass: Callable[[float], object] | None = None,
-) -> BurstClassifier:  # fmt: skip
-    """Train a classifier.
+def _middles(edges_s: Floats) -> Floats:
+    """Return (C,) the middles of classes; the last is as wide as the one before it.
 
-    Args:
-        examples: training data; the paper balances its classes, see `Examples.balanced`.
-        rng: draws the initial weights and the batches.
-        settings: how the network is built and trained.
-        on_pass: called with the mean loss of each pass over the examples.
+    A single class has no edge, so that its middle is NaN.
     """
-    unscaled = _unscaled(examples.features, settings.logarithms)
-    deviation = unscaled.std(axis=0)
-    layers = (len(examples.names), *settings.hidden, examples.classes)
-    with seeded(rng):
-        network = Perceptron(PerceptronShape(type="perceptron", layers=layers, activation="relu"))
-    classifier = BurstClassifier(
-        network, settings.logarithms, unscaled.mean(axis=0),
-        np.where(deviation > _CONSTANT, deviation, 1.0), examples.edges_s,
-    )  # fmt: skip
-    inputs, label = classifier.inputs(examples.features), torch.from_numpy(examples.label)
-    optimiser = torch.optim.Adam(network.parameters(), settings.learning_rate)
-    steps = settings.passes * -(-len(examples) // settings.batch)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
-    for _ in range(settings.passes):
-        order = torch.from_numpy(rng.permutation(len(examples)))
-        total = 0.0
-        for batch in torch.split(order, settings.batch):
-            loss = nn.functional.cross_entropy(network(inputs[batch]), label[batch])
-            optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-            if settings.falls:
-                schedule.step()
-            if on_pass is not None:
-                total += float(loss.detach()) * len(batch)
-        if on_pass is not None:
-            on_pass(total / len(examples))
-    return classifier
+    if not len(edges_s):
+        return np.full(1, np.nan)
+    last = 2 * edges_s[-1] - edges_s[-2] if len(edges_s) > 1 else 2 * edges_s[-1]
+    return np.array([(a + b) / 2 for a, b in pairwise([0.0, *edges_s, last])])

@@ -14,9 +14,15 @@ from simkit.arrays import Floats, Ints
 from simkit.errors import RunError
 from simkit.learners.common.bundle import Bundle, read_bundle, safetensors, write_bundle
 from simkit.learners.run_times.boosted_trees import BoostedTrees
-from simkit.learners.run_times.burst_models import Arrays, Model, check_shapes, require_library
+from simkit.learners.run_times.burst_models import (
+    Model,
+    Nearest,
+    check_shapes,
+    require_library,
+    rounded,
+)
 from simkit.learners.run_times.examples import Examples
-from simkit.learners.run_times.local_power_law import LocalPowerLaw, Nearest
+from simkit.learners.run_times.local_power_law import LocalPowerLaw
 
 __all__ = ["MODELS", "BurstPredictor", "ModelName", "Prediction", "require_libraries"]
 
@@ -65,15 +71,15 @@ class BurstPredictor:
     @classmethod
     def fit(
         cls, examples: Examples, rng: np.random.Generator, model: ModelName = "local-power-law",
-        by: str = "bss",
+        **settings: Any,
     ) -> Self:  # fmt: skip
         """Return a predictor fitted to examples.
 
         Args:
-            examples: training data.
+            examples: training data; run times grow by ``bss``, the size of a program's arrays.
             rng: draws what is random in the model.
             model: kind of the model.
-            by: the feature by which run times grow.
+            settings: further arguments of the model's `fitted`.
 
         Raises PluginError if a library is missing, RunError if there are too few examples.
         """
@@ -83,9 +89,12 @@ class BurstPredictor:
                 f"burst times: there are {len(examples)} programs to fit a predictor to, but it "
                 f"needs {_FEWEST}; measure more"
             )
-        fitted, nearest = _fitted(model, examples, rng, by), Nearest.of(examples, by).stored()
+        fitted, nearest = _class_of(model).fitted(examples, rng, **settings), Nearest.of(examples)
+        nearest = Nearest(nearest.by, rounded(nearest.logs))
+        arrays = {name: array.astype(np.float32) for name, array in fitted.arrays().items()}
+        stored = _class_of(model).read(arrays, fitted.plain(), nearest, examples.edges_s)
         limit = float(np.quantile(nearest.others(1)[0], _LIKE))
-        return cls(model, examples.names, examples.edges_s, nearest, limit, fitted)
+        return cls(model, examples.names, examples.edges_s, nearest, limit, stored)
 
     def predict(self, features: Floats) -> Prediction:
         """Return the predictions for (m, F) features."""
@@ -145,32 +154,19 @@ class BurstPredictor:
             raise ValueError(f"there is no feature {by}")
         check_shapes(arrays, {"examples": ("n", "F")}, {"F": len(names)})
         nearest = Nearest(names.index(by), arrays["examples"].astype(np.float64))
-        model = _read(kind, arrays, description["architecture"], nearest, edges)
+        model = _class_of(kind).read(arrays, description["architecture"], nearest, edges)
         return cls(kind, names, edges, nearest, float(description["limit"]), model)
 
 
-def _fitted(model: ModelName, examples: Examples, rng: np.random.Generator, by: str) -> Model:
-    """Return the model fitted to examples; `rng` draws what is random in it."""
-    if model == "local-power-law":
-        return LocalPowerLaw.fitted(examples, by)
-    if model == "trees":
-        return BoostedTrees.for_bursts(examples, rng)
+def _class_of(name: ModelName) -> type[Model]:
+    """Return the class of a kind of model; that of the network needs torch."""
+    if name == "local-power-law":
+        return LocalPowerLaw
+    if name == "trees":
+        return BoostedTrees
     from simkit.learners.run_times.burst_classifier import BurstClassifier
 
-    return BurstClassifier.fitted(examples, rng)
-
-
-def _read(
-    model: ModelName, arrays: Arrays, plain: Mapping[str, Any], nearest: Nearest, edges_s: Floats
-) -> Model:
-    """Return the model in a bundle; raises ValueError or LookupError if parts do not fit."""
-    if model == "local-power-law":
-        return LocalPowerLaw.read(arrays, plain, nearest, edges_s)
-    if model == "trees":
-        return BoostedTrees.read(arrays, nearest)
-    from simkit.learners.run_times.burst_classifier import BurstClassifier
-
-    return BurstClassifier.read(arrays, plain, nearest, edges_s)
+    return BurstClassifier
 
 
 def require_libraries(model: ModelName) -> None:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable
-from math import ceil, inf, isnan, log1p
+from dataclasses import replace
+from math import ceil, inf, isnan, log, log1p
 from typing import Final, Literal
 
 import numpy as np
@@ -21,7 +22,7 @@ import numpy as np
 from simkit.arrays import Floats
 from simkit.errors import ScenarioError
 from simkit.learners.run_times.boosted_trees import BoostedTrees
-from simkit.learners.run_times.burst_models import require_library
+from simkit.learners.run_times.burst_models import Model, require_library
 from simkit.learners.run_times.examples import Examples
 from simkit.policy.estimates import UserMean
 from simkit.policy.task import Task
@@ -74,7 +75,7 @@ class LearnedRunTimes(UserMean):
         self._open: dict[int, list[float]] = {}  # task's index → features
         self._past: deque[tuple[list[float], float]] = deque(maxlen=self.memory)
         self._since = 0
-        self._fitted: BoostedTrees | _ByClass | None = None
+        self._fitted: Model | None = None
 
     def on_submission(self, task: Task) -> float:
         features = self._open[task.index] = self._history.submit(task)
@@ -104,36 +105,30 @@ class LearnedRunTimes(UserMean):
             self._since = 0
             self._fitted = self._fit()
 
-    def _fit(self) -> BoostedTrees | _ByClass:
+    def _fit(self) -> Model:
         features = np.array([features for features, _ in self._past])
         run_time_s = np.array([time for _, time in self._past])
-        if self.model == "trees":
-            examples = Examples(JOB_FEATURES, features, run_time_s, np.empty(0))
-            trees = BoostedTrees.fitted(examples, self._rng, **_TREES)
-            return trees.scaled(float(run_time_s.sum() / trees.run_time_s(features).sum()))
-        return _ByClass(features, run_time_s, self._rng)
+        if self.model == "classes":
+            return _by_class(features, run_time_s, self._rng)
+        examples = Examples(JOB_FEATURES, features, run_time_s, np.empty(0))
+        trees = BoostedTrees.fitted(examples, self._rng, **_TREES)
+        factor = float(run_time_s.sum() / trees.run_time_s(features).sum())
+        return replace(trees, start=trees.start + log(factor))
 
 
-class _ByClass:
-    """A network that classifies jobs into at most ten classes with equally many jobs."""
+def _by_class(features: Floats, run_time_s: Floats, rng: np.random.Generator) -> Model:
+    """Return a network that classifies jobs into at most ten classes with equally many jobs."""
+    from simkit.learners.run_times.burst_classifier import BurstClassifier, Settings
 
-    def __init__(self, features: Floats, run_time_s: Floats, rng: np.random.Generator) -> None:
-        from simkit.learners.run_times.burst_classifier import Settings, train
-
-        edges = np.unique(np.quantile(run_time_s, np.linspace(0.0, 1.0, 11)[1:-1]))
-        label = np.searchsorted(edges, run_time_s, side="right")
-        edges = edges[np.unique(label)[1:] - 1]  # a class without jobs cannot be learned
-        examples = Examples(JOB_FEATURES, features, run_time_s, edges)
-        passes = max(20, ceil(_LEAST_STEPS / ceil(len(run_time_s) / _BATCH)))
-        settings = Settings((100,), learning_rate=3e-3, falls=True, passes=passes, batch=_BATCH)
-        self._classifier = train(examples, rng, settings)
-        label = examples.label
-        self._mean_s = np.bincount(label, run_time_s) / np.bincount(label)
-
-    def run_time_s(self, features: Floats) -> Floats:
-        """Return (m,) run times in seconds for (m, F) features."""
-        means: Floats = self._classifier.probabilities(features) @ self._mean_s
-        return means
+    edges = np.unique(np.quantile(run_time_s, np.linspace(0.0, 1.0, 11)[1:-1]))
+    label = np.searchsorted(edges, run_time_s, side="right")
+    edges = edges[np.unique(label)[1:] - 1]  # a class without jobs cannot be learned
+    examples = Examples(JOB_FEATURES, features, run_time_s, edges)
+    passes = max(20, ceil(_LEAST_STEPS / ceil(len(run_time_s) / _BATCH)))
+    settings = Settings((100,), learning_rate=3e-3, falls=True, passes=passes, batch=_BATCH)
+    label = examples.label
+    mean_s = np.bincount(label, run_time_s) / np.bincount(label)
+    return replace(BurstClassifier.fitted(examples, rng, settings), times_s=mean_s)
 
 
 # --- what a model knows of a job ----------------------------------------------------------------

@@ -11,19 +11,17 @@ neighbours average the noise out; where they jump, a few are better.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import log
 from typing import Any, Final, Self
 
 import numpy as np
 
-from simkit.arrays import Floats, Ints
-from simkit.learners.run_times.burst_models import Arrays, check_shapes, rounded
+from simkit.arrays import Floats
+from simkit.learners.run_times.burst_models import Arrays, Nearest, check_shapes, rounded
 from simkit.learners.run_times.examples import Examples
 
-__all__ = ["LocalPowerLaw", "Nearest"]
-
-_OTHERS: Final = 32.0  # weight of the other features in a distance
+__all__ = ["LocalPowerLaw"]
 
 _NEIGHBOURS: Final = (4, 6, 8, 12, 16, 24, 32, 48)
 _AROUND = 16  # examples whose errors decide the number of neighbours and the uncertainty
@@ -34,65 +32,8 @@ _UNSEEN = 0.02  # probability that all classes share, for what no example shows
 
 
 @dataclass(frozen=True)
-class Nearest:
-    """Examples that can be searched for the neighbours of a query.
-
-    The distance between two examples is the sum of the differences of log2(1 + x) over their
-    features x. The feature by which run times grow has a weight of 1, all others 32: an
-    executable's code, which identifies the program, must agree before the size of its arrays
-    matters.
-    """
-
-    by: int
-    """The feature by which run times grow, such as the size of a program's arrays."""
-    logs: Floats
-    """(n, F) log2(1 + x) of each feature x."""
-
-    @classmethod
-    def of(cls, examples: Examples, by: str = "bss") -> Self:
-        """Return the examples for searching, with the feature by which run times grow."""
-        return cls(examples.names.index(by), np.log2(1.0 + examples.features))
-
-    def __len__(self) -> int:
-        return len(self.logs)
-
-    def stored(self) -> Self:
-        """Return the examples as a bundle stores them."""
-        return replace(self, logs=rounded(self.logs))
-
-    def find(self, logs: Floats, count: int) -> tuple[Floats, Ints]:
-        """Return (m, count) distances of the nearest examples, ascending, and their row numbers.
-
-        Args:
-            logs: (m, F) log2(1 + x) of the queries' features.
-            count: number of neighbours, at most n.
-        """
-        from scipy.spatial import KDTree
-
-        tree = KDTree(self._weighted(self.logs), balanced_tree=False)
-        distance, near = tree.query(self._weighted(logs), k=np.arange(1, count + 1), p=1)
-        return distance, near
-
-    def others(self, count: int) -> tuple[Floats, Ints]:
-        """Return the same for each example among the others; `count` is below n."""
-        distance, near = self.find(self.logs, count + 1)
-        itself = near == np.arange(len(self))[:, None]
-        itself[~itself.any(axis=1), -1] = True  # more than `count` examples are its equals
-        shape = (len(self), count)
-        return distance[~itself].reshape(shape), near[~itself].reshape(shape)
-
-    def _weighted(self, logs: Floats) -> Floats:
-        weighted = logs * _OTHERS
-        weighted[:, self.by] = logs[:, self.by]
-        return weighted
-
-
-@dataclass(frozen=True)
 class LocalPowerLaw:
-    """The examples and their leave-one-out errors; a `Model` of burst times.
-
-    All numbers have the precision of float32.
-    """
+    """The examples and their leave-one-out errors; a `Model` of run times."""
 
     nearest: Nearest
     """The n examples."""
@@ -107,12 +48,18 @@ class LocalPowerLaw:
 
     @classmethod
     def fitted(
-        cls, examples: Examples, by: str = "bss", neighbours: Sequence[int] = _NEIGHBOURS
-    ) -> Self:
+        cls, examples: Examples, _rng: np.random.Generator | None = None, *, by: str = "bss",
+        neighbours: Sequence[int] = _NEIGHBOURS,
+    ) -> Self:  # fmt: skip
         """Store the examples and their leave-one-out errors.
 
-        Numbers of neighbours must be smaller than the number of examples; larger ones are left
-        out. Raises ValueError if none remains.
+        Args:
+            examples: training data.
+            by: the feature by which run times grow.
+            neighbours: numbers of neighbours to choose from. They must be smaller than the number
+                of examples; larger ones are left out.
+
+        Raises ValueError if no number of neighbours remains.
         """
         nearest, log_time = Nearest.of(examples, by), np.log(examples.run_time_s)
         tried = tuple(k for k in sorted(neighbours) if k < len(examples))
@@ -124,8 +71,7 @@ class LocalPowerLaw:
         distance, near = nearest.others(tried[-1])
         offset = nearest.logs[:, nearest.by][near] - nearest.logs[:, [nearest.by]]
         predicted = _predictions(distance, offset, log_time[near], tried)
-        left_out = rounded(log_time[:, None] - predicted)
-        return cls(nearest.stored(), rounded(log_time), tried, left_out, examples.edges_s)
+        return cls(nearest, log_time, tried, log_time[:, None] - predicted, examples.edges_s)
 
     @classmethod
     def read(

@@ -203,7 +203,7 @@ def estimate(
 
     With fewer than five blocks the interval is that over seeds alone, if there are several. A ratio
     to 0 is not a number; one to a number that is above 0 in fewer than 75 % of the blocks has no
-    interval, as a resample may lack them all.
+    interval, as a resample may lack them all. Neither has an infinite value, of what never ended.
 
     Args:
         mine: (S, I) sum of the values of each training seed (1 for a rule) and item.
@@ -223,16 +223,18 @@ def estimate(
     value = _statistic(parts, relation)
     if (parts[1] > 0).mean() < _LEAST_POSITIVE:
         return Estimate(value)
+    alone = [
+        _statistic(_parts(mine[seed], counts[seed], _of_seed(other, seed), relation), relation)
+        for seed in range(len(mine) if len(mine) > 1 else 0)
+    ]
+    if np.isinf(value):
+        return Estimate(value, by_seed=tuple(alone))
     found = set_interval(*parts)
     low, high = found.low, found.high
     if relation == "geometric ratio" and low is not None and high is not None:
         low, high = float(np.exp(low)), float(np.exp(high))
     if over_items is not None:
         low, high = over_items
-    alone = [
-        _statistic(_parts(mine[seed], counts[seed], _of_seed(other, seed), relation), relation)
-        for seed in range(len(mine) if len(mine) > 1 else 0)
-    ]
     if alone and not np.isnan(alone).any():
         in_logs = relation in ("ratio", "geometric ratio")
         low, high = _widened(value, low, high, np.array(alone), in_logs=in_logs)

@@ -20,7 +20,12 @@ from simkit.arrays import Bools, Floats, Ints, stream
 from simkit.learners.common.torch_training import one_thread
 from simkit.learners.reproductions.common import digest_of, in_parallel, keep
 from simkit.learners.run_times.boosted_trees import TREES, BoostedTrees
-from simkit.learners.run_times.burst_classifier import PUBLISHED, TUNED, Settings, train
+from simkit.learners.run_times.burst_classifier import (
+    PUBLISHED,
+    TUNED,
+    BurstClassifier,
+    Settings,
+)
 from simkit.learners.run_times.burst_predictor import BurstPredictor
 from simkit.learners.run_times.examples import (
     ClassScores,
@@ -268,7 +273,8 @@ def _classified(
     examples: Examples, asked: Floats, settings: Settings, rng: np.random.Generator
 ) -> _Answers:
     losses: list[float] = []
-    shares = train(examples, rng, settings, losses.append).probabilities(asked)
+    fitted = BurstClassifier.fitted(examples, rng, settings, losses.append)
+    shares = fitted.probabilities(asked)
     return _Answers(shares.argmax(axis=1), None, shares.max(axis=1), losses)
 
 

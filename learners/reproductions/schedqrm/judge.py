@@ -13,12 +13,12 @@ from simkit.agent.burst_classes import NAMES
 from simkit.analysis.intervals import set_interval
 from simkit.arrays import Floats, Ints
 from simkit.learners.common.bundle import ViewDescription, read_bundle, up_to_date
-from simkit.learners.common.inference import PlainNetwork, plain_network
 from simkit.learners.lockstep.class_games import ClassGames
 from simkit.learners.lockstep.class_rules import RULES
 from simkit.learners.lockstep.class_rules import play as play_rule
 from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learners.networks.inference import PlainNetwork, plain_network
 from simkit.learners.reproductions.common import digest_of, kept_table, weights_hash
 from simkit.learners.reproductions.schedqrm.numbered_slots import OF_SLOTS, slowdown_of_slots
 from simkit.learners.reproductions.schedqrm.study import (

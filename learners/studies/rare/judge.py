@@ -25,7 +25,7 @@ from simkit.learners.studies.green.judge import (
 )
 from simkit.learners.studies.green.trainings import LATE_LEAVE, Size, kind_of
 from simkit.learners.studies.rare.setting import HEURISTICS, within_12_h
-from simkit.learners.studies.results import long
+from simkit.learners.studies.results import BOUND, long
 from simkit.learners.studies.trainings import KeptTraining, digest_of, kept_table
 from simkit.scenario import Scenario
 from simkit.training import Workplace
@@ -34,7 +34,7 @@ FORECASTS: Final = {"": 0.0, ", noisy forecast": 0.2}
 """Ending of an arm → the error of its forecast at long lead times: standard deviation, a share."""
 _HOUR_S: Final = 3600.0
 _FEW: Final = 10
-"""Most streams of bounds and of forecasts, which are simulated event by event."""
+"""Most streams of long computations: forecasts are simulated event by event."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,15 @@ class Judge:
         return pl.concat([now, self._judged(case, ahead, [rule("fit12")])])
 
     def bound(self, case: str, where: Circumstances) -> pl.DataFrame:
-        """Return an upper bound of any schedule's value on the first streams, as an arm."""
-        own, streams = self.size.at(where), min(self.size.streams, _FEW)
+        """Return an upper bound of any schedule's value on each stream, as an arm.
+
+        Where nobody leaves it takes seconds a stream: there it is of the first streams alone.
+        """
+        own = self.size.at(where)
+        streams = min(self.size.streams, _FEW) if where.late == "stay" else self.size.streams
         path = self.place.work / f"bound-{digest_of([asdict(own), streams])}.parquet"
         found = kept_table(self.place, path, lambda: _bounds(own, streams))
-        return long(found, ["value"], arm=pl.lit("bound"), case=pl.lit(case), item="stream")
+        return long(found, ["value"], arm=pl.lit(BOUND), case=pl.lit(case), item="stream")
 
     def forecasts(self, one: KeptTraining) -> pl.DataFrame:
         """Return the value of QoS, fit0 and an agent with each forecast on wind and sun.

@@ -69,6 +69,7 @@ def leaving(results: Results, case: str, theta: str, *kinds: str) -> Rows:
     agents = [each for kind in kinds for each in (kind, drawn(kind))]
     columns = _columns(case, "qos", rule)
     if case == LEAVE:
+        columns["of the gap, %"] = f"value | {{}} | {case} | gap=qos | percent : .0f"
         columns["bars"] = lambda arm: (
             ("met" if meets(results, arm) else "missed") if arm in agents else ""
         )
@@ -182,15 +183,19 @@ CLAIMS: Final = [
     )
     for figure, words, places, rules, least in _TESTED
 ]  # fmt: skip
-NUMBERS: Final[Mapping[str, Callable[[Results], float]]] = {
+NUMBERS: Final[Mapping[str, Callable[[Results], Any]]] = {
     f"{place} over {name}": partial(over_best, place=place, rules=some)
     for _, _, places, rules, _ in _TESTED
     for place in places
     for name, some in (
         (rules, _NAMED[rules]), (within_12_h(rules), tuple(map(within_12_h, _NAMED[rules]))),
     )
+} | {
+    "threshold of the gap": lambda results: results.ask(
+        f"value | {_threshold(results)} | {LEAVE} | gap=qos | percent"
+    )
 }  # fmt: skip
-"""By how many percent the agent is above the best of the rules of a claim."""
+"""By how many percent the agent is above the best of the rules of a claim, and one more."""
 
 
 # --- picture --------------------------------------------------------------------------------------

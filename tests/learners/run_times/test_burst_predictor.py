@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,19 +18,20 @@ pytest.importorskip("safetensors")
 from simkit.errors import PluginError, RunError
 from simkit.learners.common.bundle import read_bundle, write_bundle
 from simkit.learners.run_times import boosted_trees, burst_classifier
+from simkit.learners.run_times.burst_models import Nearest
 from simkit.learners.run_times.burst_predictor import MODELS, BurstPredictor, ModelName
 from simkit.learners.run_times.examples import Examples, of_programs
-from simkit.learners.run_times.local_power_law import LocalPowerLaw, Nearest
+from simkit.learners.run_times.local_power_law import LocalPowerLaw
 from simkit.traces.elf_bursts import read_bursts
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make models small; what is tested does not depend on how good they are."""
-    monkeypatch.setattr(boosted_trees, "TREES", {"n_estimators": 20})
+    monkeypatch.setitem(boosted_trees.TREES, "n_estimators", 20)
     settings = burst_classifier.Settings((16,), logarithms=True, learning_rate=1e-2, passes=5)
-    train = burst_classifier.train
-    monkeypatch.setattr(burst_classifier, "train", lambda e, rng: train(e, rng, settings))
+    fit = partial(burst_classifier.BurstClassifier.fitted, settings=settings)
+    monkeypatch.setattr(burst_classifier.BurstClassifier, "fitted", fit)
 
 
 def sample(kinds: tuple[str, ...] = ("quicksort", "heat", "sieve")) -> Examples:

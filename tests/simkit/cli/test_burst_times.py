@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -63,9 +64,10 @@ def test_other_models(model, simkit, few, monkeypatch):
     assert torch
     from simkit.learners.run_times import boosted_trees, burst_classifier
 
-    train, brief = burst_classifier.train, burst_classifier.Settings((8,), passes=2)
-    monkeypatch.setattr(burst_classifier, "train", lambda e, rng: train(e, rng, brief))
-    monkeypatch.setattr(boosted_trees, "TREES", {"n_estimators": 10})
+    brief = burst_classifier.Settings((8,), passes=2)
+    fit = partial(burst_classifier.BurstClassifier.fitted, settings=brief)
+    monkeypatch.setattr(burst_classifier.BurstClassifier, "fitted", fit)
+    monkeypatch.setitem(boosted_trees.TREES, "n_estimators", 10)
     assert simkit("burst-times", "fit", few, "-o", "model", "-m", model).code == 0
     done = simkit("burst-times", "predict", "model", PYTHON)
     assert done.code == 0, done.err

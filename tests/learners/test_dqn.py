@@ -19,7 +19,7 @@ from simkit.learners.common.networks import build
 from simkit.learners.common.shapes import PerceptronShape
 from simkit.learners.dqn import DQNTraining
 from simkit.learners.lockstep.class_games import ClassGames
-from simkit.learners.lockstep.class_rules import RULES, play
+from simkit.learners.studies.schedqrm.rules import RULES, play
 from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.outcome import outcome
@@ -36,7 +36,7 @@ def plain(**changes: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("where", "starts", "rule"),
-    [(schedqrm_scenario, "ahead", "sjf-in-order"), (deeprm_scenario, "now", "sjf")],
+    [(schedqrm_scenario, "ahead", "SJF in order"), (deeprm_scenario, "now", "SJF")],
 )
 def test_untrained_it_is_shortest_first(where, starts, rule):
     made = training(where=where(), starts=starts, layout="classes")
@@ -184,7 +184,7 @@ def test_what_was_cut_off_is_not_taken_for_the_end():
     first = games._potential
     assert first is not None
     while len(active := games.active):
-        total[active] += games.step(RULES["sjf-in-order"].choose(games.lockstep))
+        total[active] += games.step(RULES["SJF in order"].choose(games.lockstep))
     assert games.lockstep.cut.all()
     assert (total < 0).all()
 

@@ -13,8 +13,8 @@ actor first imitates what was recorded (`clone`), then actor and critics learn f
 by regression (`offline`), then from games as well. With a `teacher`, a rule plays first while the
 actor imitates it (`warm_up`).
 
-The memory is filled in one of two ways, see `simkit.learners.common.experience`: by episodes, whose
-returns are compared with those of the same slice, or by games without an end.
+The memory is filled in one of two ways, see `simkit.learners.common.off_policy.experience`: by
+episodes, whose returns are compared with those of the same slice, or by games without an end.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 import torch
 from pydantic import Field, model_validator
 
-from simkit.learners.common.actor_critic.off_policy import ActorAndCritics, Transitions
-from simkit.learners.common.actor_critic.policy_losses import (
+from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
+from simkit.learners.common.games import NOTHING_DONE, mean_of
+from simkit.learners.common.off_policy.actor_and_critics import ActorAndCritics, Transitions
+from simkit.learners.common.off_policy.experience import Endless, Episodes
+from simkit.learners.common.off_policy.policy_losses import (
     imitation_loss,
     is_better,
     soft_policy_loss,
     temperature_loss,
 )
-from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
-from simkit.learners.common.distributions import entropy
-from simkit.learners.common.experience import Endless, Episodes
-from simkit.learners.common.games import NOTHING_DONE, mean_of
-from simkit.learners.common.networks import Network, seeded
-from simkit.learners.common.optimisers import linear, take_step
-from simkit.learners.common.shapes import Width
 from simkit.learners.common.torch_training import GamesTraining
 from simkit.learners.common.training import Stateful
 from simkit.learners.games.choice import EPISODES, EndlessArguments, games_of, usual_numbers
 from simkit.learners.games.ready_pool import ReadySource
 from simkit.learners.games.recorded import AnySource, Recorded
 from simkit.learners.lockstep.ready_pool.rules import ORDERS, left_over
+from simkit.learners.networks.build import Network, seeded
+from simkit.learners.networks.distributions import entropy
+from simkit.learners.networks.optimisers import linear, take_step
+from simkit.learners.networks.shapes import Width
 from simkit.scenario import Scenario
 from simkit.sections import BrokenRulesError, Count
 from simkit.training import Training

@@ -26,8 +26,8 @@ from simkit.learners.common.bundle import (
     read_bundle,
     up_to_date,
 )
-from simkit.learners.common.inference import masked_log_softmax
-from simkit.learners.common.shapes import SetPlaces, SetScorerShape
+from simkit.learners.networks.inference import masked_log_softmax
+from simkit.learners.networks.shapes import SetPlaces, SetScorerShape
 from simkit.learners.scorers.agent import JobAgent, JobDescription, PairAgent, PairDescription
 from simkit.policy import State, SystemInfo, Task
 from simkit.scenario import Scenario

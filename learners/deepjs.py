@@ -26,11 +26,11 @@ from simkit.arrays import Floats
 from simkit.errors import RunError, ScenarioError
 from simkit.learners.common.arguments import Positive, prepared
 from simkit.learners.common.compiled import kernel
-from simkit.learners.common.distributions import clipped_gain, ragged_log_softmax, reinforce_gain
-from simkit.learners.common.networks import Perceptron, seeded
 from simkit.learners.common.returns import credit
-from simkit.learners.common.shapes import PerceptronShape, Width
 from simkit.learners.common.torch_training import TorchTraining, weights_of
+from simkit.learners.networks.build import Perceptron, seeded
+from simkit.learners.networks.distributions import clipped_gain, ragged_log_softmax, reinforce_gain
+from simkit.learners.networks.shapes import PerceptronShape, Width
 from simkit.learners.scorers.agent import describe_pairs
 from simkit.learners.scorers.pair_model import CLOCK, Trajectory, play, roll_out
 from simkit.learners.scorers.pair_scorer import RULES, TERMS, FeatureSet, PairScorer, RuleName

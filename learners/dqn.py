@@ -32,19 +32,7 @@ from torch import Tensor
 from simkit.agent.actions import Starts
 from simkit.agent.burst_classes import PATIENCE
 from simkit.arrays import Bools, Ints
-from simkit.learners.common.actor_critic.action_values import (
-    ValueNetwork,
-    best_next,
-    follow,
-    target_of,
-)
 from simkit.learners.common.arguments import Extent, Positive, Share, prepared
-from simkit.learners.common.experience import (
-    ComparingRecorder,
-    Move,
-    NStepRecorder,
-    Transition,
-)
 from simkit.learners.common.games import (
     NOTHING_DONE,
     Games,
@@ -53,22 +41,34 @@ from simkit.learners.common.games import (
     mean_of,
     results_of,
 )
-from simkit.learners.common.networks import Network, build, seeded
-from simkit.learners.common.optimisers import (
-    OptimiserName,
-    linear,
-    make_optimiser,
-    set_learning_rate,
-    take_step,
+from simkit.learners.common.off_policy.action_values import (
+    ValueNetwork,
+    best_next,
+    follow,
+    target_of,
 )
-from simkit.learners.common.replay import PrioritisedReplay, Replay
-from simkit.learners.common.shapes import Width
+from simkit.learners.common.off_policy.experience import (
+    ComparingRecorder,
+    Move,
+    NStepRecorder,
+    Transition,
+)
+from simkit.learners.common.off_policy.replay import PrioritisedReplay, Replay
 from simkit.learners.common.torch_training import GamesTraining, Kept
 from simkit.learners.common.training import Stateful
 from simkit.learners.games.choice import GamesArguments, games_of, usual_numbers
 from simkit.learners.games.job_sets import ClassRules
 from simkit.learners.lockstep.class_games import ClassMask
 from simkit.learners.lockstep.class_slots import Reading
+from simkit.learners.networks.build import Network, build, seeded
+from simkit.learners.networks.optimisers import (
+    OptimiserName,
+    linear,
+    make_optimiser,
+    set_learning_rate,
+    take_step,
+)
+from simkit.learners.networks.shapes import Width
 from simkit.scenario import Scenario
 from simkit.sections import BrokenRulesError, Count
 from simkit.text import counted

@@ -28,19 +28,10 @@ from torch import Tensor
 
 from simkit.agent.rewards import sum_of_powers
 from simkit.arrays import Floats
-from simkit.learners.common.actor_critic.multiplier import Gains, Multiplier
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
-from simkit.learners.common.distributions import (
-    clipped_gain,
-    entropy,
-    log_probability,
-    masked_log_softmax,
-    squared_error,
-)
 from simkit.learners.common.games import NOTHING_DONE, Source, logged, mean_of
 from simkit.learners.common.imitation import imitate_best, refuse_without_teachers
-from simkit.learners.common.networks import ActorCritic, Network, build, seeded
-from simkit.learners.common.optimisers import linear, set_learning_rate, take_step
+from simkit.learners.common.multiplier import Gains, Multiplier
 from simkit.learners.common.returns import (
     MovingMean,
     advantages_over_time,
@@ -57,12 +48,21 @@ from simkit.learners.common.rollouts import (
     play_on,
     roll_out,
 )
-from simkit.learners.common.shapes import Width
 from simkit.learners.common.torch_training import GamesTraining
 from simkit.learners.common.training import Stateful
 from simkit.learners.games.choice import EndlessArguments, games_of, usual_numbers
 from simkit.learners.games.cost_limit import CostLimit
 from simkit.learners.games.ready_pool import ReadySource
+from simkit.learners.networks.build import ActorCritic, Network, build, seeded
+from simkit.learners.networks.distributions import (
+    clipped_gain,
+    entropy,
+    log_probability,
+    masked_log_softmax,
+    squared_error,
+)
+from simkit.learners.networks.optimisers import linear, set_learning_rate, take_step
+from simkit.learners.networks.shapes import Width
 from simkit.learners.recipes import cocorl
 from simkit.scenario import Scenario
 from simkit.sections import BrokenRulesError, Count, Many

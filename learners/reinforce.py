@@ -24,22 +24,22 @@ from torch import Tensor, nn
 from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError
 from simkit.learners.common.arguments import NotNegative, Positive, Share, prepared
-from simkit.learners.common.distributions import (
+from simkit.learners.common.games import NOTHING_DONE, Source, logged
+from simkit.learners.common.imitation import imitate_best, refuse_without_teachers
+from simkit.learners.common.natural_gradient import Trust, as_vector, policy_step
+from simkit.learners.common.returns import credit, deviation_by_group, time_moved
+from simkit.learners.common.rollouts import Batch, Rollouts, minibatches, roll_out
+from simkit.learners.common.torch_training import GamesTraining
+from simkit.learners.games.choice import GamesArguments, games_of, usual_numbers
+from simkit.learners.networks.build import Network, build, seeded
+from simkit.learners.networks.distributions import (
     clipped_gain,
     entropy,
     log_probability,
     masked_log_softmax,
 )
-from simkit.learners.common.games import NOTHING_DONE, Source, logged
-from simkit.learners.common.imitation import imitate_best, refuse_without_teachers
-from simkit.learners.common.natural_gradient import Trust, as_vector, policy_step
-from simkit.learners.common.networks import Network, build, seeded
-from simkit.learners.common.optimisers import OptimiserName, make_optimiser, take_step
-from simkit.learners.common.returns import credit, deviation_by_group, time_moved
-from simkit.learners.common.rollouts import Batch, Rollouts, minibatches, roll_out
-from simkit.learners.common.shapes import SetScorerShape, TablePerceptronShape, Width
-from simkit.learners.common.torch_training import GamesTraining
-from simkit.learners.games.choice import GamesArguments, games_of, usual_numbers
+from simkit.learners.networks.optimisers import OptimiserName, make_optimiser, take_step
+from simkit.learners.networks.shapes import SetScorerShape, TablePerceptronShape, Width
 from simkit.scenario import Scenario
 from simkit.sections import BrokenRulesError, Count
 from simkit.training import Training

@@ -1,1 +1,1 @@
-"""Parts shared by learners: networks, distributions, returns, baselines, losses, rollouts."""
+"""Parts shared by learners: games, rollouts, returns, bundles, trainings."""

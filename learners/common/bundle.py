@@ -35,8 +35,8 @@ from simkit.agent.slotted import Slotted
 from simkit.errors import PluginError, RunError
 from simkit.files import SpecialFileError, parse_json, refuse_special
 from simkit.gym.agent_view import AgentView
-from simkit.learners.common.inference import LARGEST_FLOW, PlainNetwork, plain_network
-from simkit.learners.common.shapes import PerceptronShape, SetScorerShape, Shape
+from simkit.learners.networks.inference import LARGEST_FLOW, PlainNetwork, plain_network
+from simkit.learners.networks.shapes import PerceptronShape, SetScorerShape, Shape
 from simkit.scenario.bundled import DESCRIPTION
 from simkit.sections import Section
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simkit.arrays import Bools, Floats, Ints
-from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
+from simkit.learners.networks.shapes import PerceptronShape, SetScorerShape
 
 __all__ = [
     "NOTHING_DONE", "EndlessGames", "EndlessSource", "Games", "Rule", "Source", "logged",

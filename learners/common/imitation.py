@@ -18,11 +18,11 @@ import torch
 
 from simkit.arrays import Floats
 from simkit.errors import ScenarioError
-from simkit.learners.common.distributions import log_probability, masked_log_softmax, sample
 from simkit.learners.common.games import Games, Rule, Source
-from simkit.learners.common.networks import Network
-from simkit.learners.common.optimisers import take_step
 from simkit.learners.common.rollouts import Batch, minibatches
+from simkit.learners.networks.build import Network
+from simkit.learners.networks.distributions import log_probability, masked_log_softmax, sample
+from simkit.learners.networks.optimisers import take_step
 
 __all__ = [
     "best_rule", "imitate", "imitate_best", "labelled_decisions", "refuse_without_teachers",

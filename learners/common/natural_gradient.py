@@ -19,8 +19,8 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from simkit.learners.common.distributions import entropy, log_probability
 from simkit.learners.common.rollouts import Batch
+from simkit.learners.networks.distributions import entropy, log_probability
 
 __all__ = [
     "NaturalStep",

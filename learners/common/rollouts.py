@@ -18,9 +18,9 @@ from torch import Tensor
 
 from simkit.agent.encoder import Numbers
 from simkit.arrays import Bools, Floats, Ints
-from simkit.learners.common.distributions import log_probability, masked_log_softmax, sample
 from simkit.learners.common.games import EndlessGames, Games, Rule, Source, results_of
-from simkit.learners.common.networks import ActorCritic, Network
+from simkit.learners.networks.build import ActorCritic, Network
+from simkit.learners.networks.distributions import log_probability, masked_log_softmax, sample
 
 __all__ = [
     "Batch", "Rollouts", "Stretch", "judged", "minibatches", "play_on", "roll_out",

@@ -14,9 +14,9 @@ import torch
 from torch import nn
 
 from simkit.learners.common.games import Source
-from simkit.learners.common.networks import Network, Perceptron, SetScorer
 from simkit.learners.common.rollouts import judged
 from simkit.learners.common.training import SeededTraining, Stateful
+from simkit.learners.networks.build import Network, Perceptron, SetScorer
 from simkit.scenario import Scenario
 
 __all__ = [

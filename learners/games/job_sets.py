@@ -20,11 +20,6 @@ from simkit.agent.slotted import Slotted
 from simkit.arrays import Ints
 from simkit.learners.common.bundle import describe_view, of_classes, of_slots
 from simkit.learners.common.games import Rule
-from simkit.learners.common.shapes import (
-    PerceptronShape,
-    SetScorerShape,
-    TablePerceptronShape,
-)
 from simkit.learners.lockstep import Lockstep, MeteredLockstep, Objective
 from simkit.learners.lockstep.class_games import ClassGames, ClassMask
 from simkit.learners.lockstep.class_slots import ClassLockstep, Reading
@@ -33,6 +28,11 @@ from simkit.learners.lockstep.job_sources import JobSource
 from simkit.learners.lockstep.outcome import OUTCOME
 from simkit.learners.lockstep.pool_in_steps import RESOURCES
 from simkit.learners.lockstep.slot_games import SlotGames, shortest_first
+from simkit.learners.networks.shapes import (
+    PerceptronShape,
+    SetScorerShape,
+    TablePerceptronShape,
+)
 
 __all__ = ["BurstClasses", "ClassRules", "LayoutName", "LockstepSource", "NumberedSlots"]
 

@@ -16,19 +16,19 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import ScenarioError
 from simkit.learners.common.evolution import SearchArguments
 from simkit.learners.common.games import Games, Source, logged, results_of
-from simkit.learners.common.inference import (
+from simkit.learners.games.choice import GamesArguments, games_of
+from simkit.learners.networks.inference import (
     PlainNetwork,
     plain_network,
     split_weights,
     weight_sizes,
 )
-from simkit.learners.common.shapes import (
+from simkit.learners.networks.shapes import (
     PerceptronShape,
     SetScorerShape,
     TablePerceptronShape,
     Width,
 )
-from simkit.learners.games.choice import GamesArguments, games_of
 from simkit.scenario import Scenario
 
 __all__ = ["USUAL", "Genes", "NetworkProblem", "gains", "play"]

@@ -18,11 +18,11 @@ from simkit.agent.ready_pool import (
 from simkit.arrays import Ints, stream
 from simkit.learners.common.bundle import describe_view, of_ready_pool
 from simkit.learners.common.games import Rule
-from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
 from simkit.learners.lockstep.ready_pool.accounts import COSTS, Cost
 from simkit.learners.lockstep.ready_pool.games import REWARD, ReadyGames
 from simkit.learners.lockstep.ready_pool.rules import ORDERS
 from simkit.learners.lockstep.ready_pool.streams import JobStreams, StreamSource
+from simkit.learners.networks.shapes import PerceptronShape, SetScorerShape
 from simkit.scenario import Scenario
 
 __all__ = ["HORIZON", "ReadySource"]

@@ -13,7 +13,7 @@ import numpy as np
 from simkit.agent.encoder import ObservationSchema
 from simkit.errors import RunError, ScenarioError
 from simkit.gym.dataset import Dataset, read_dataset
-from simkit.learners.common.replay import Trajectories
+from simkit.learners.common.off_policy.replay import Trajectories
 from simkit.learners.games.job_sets import LockstepSource
 from simkit.learners.games.ready_pool import HORIZON, ReadySource
 from simkit.learners.games.simulations import SimulatedSource

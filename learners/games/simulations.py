@@ -18,7 +18,12 @@ from simkit.gym.episodes import Episode
 from simkit.gym.model_policy import entries
 from simkit.learners.common.bundle import Choose, describe_view, of_view
 from simkit.learners.common.games import Rule
-from simkit.learners.common.shapes import PerceptronShape, SetPlaces, SetScorerShape, network_shape
+from simkit.learners.networks.shapes import (
+    PerceptronShape,
+    SetPlaces,
+    SetScorerShape,
+    network_shape,
+)
 from simkit.plugins import find
 from simkit.results.job_metrics import JOB_METRICS
 from simkit.scenario import Scenario

@@ -22,10 +22,10 @@ def observer(observation: str, model: Slotted) -> Callable[[Lockstep], npt.NDArr
     """Return a function: games → (A, K) what is seen, as the first layer of a network reads it.
 
     That is the numbers of the observation, but ``deeprm-image`` is read as rows of tables, see
-    `simkit.learners.common.image_layer`.
+    `simkit.learners.networks.image_layer`.
     """
     if observation == "deeprm-image":
-        from simkit.learners.common.image_layer import TableLayout  # which needs torch
+        from simkit.learners.networks.image_layer import TableLayout  # which needs torch
 
         rows = TableLayout(model).rows
         return lambda games: rows(games.view())

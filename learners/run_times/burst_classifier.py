@@ -19,9 +19,9 @@ import torch
 from torch import nn
 
 from simkit.arrays import Floats
-from simkit.learners.common.networks import Perceptron, seeded
-from simkit.learners.common.shapes import PerceptronShape
 from simkit.learners.common.torch_training import one_thread
+from simkit.learners.networks.build import Perceptron, seeded
+from simkit.learners.networks.shapes import PerceptronShape
 from simkit.learners.run_times.burst_models import Arrays, Nearest, check_shapes, rounded
 from simkit.learners.run_times.examples import Examples
 

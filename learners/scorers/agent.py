@@ -16,8 +16,8 @@ from pydantic import Field
 from simkit import plugins
 from simkit.errors import PolicyError, RunError
 from simkit.learners.common.bundle import Bundle, Description
-from simkit.learners.common.inference import WeightedScorer
-from simkit.learners.common.shapes import Width
+from simkit.learners.networks.inference import WeightedScorer
+from simkit.learners.networks.shapes import Width
 from simkit.learners.scorers.job_scorer import FEATURES, Backfill, End, JobRules, JobScorer
 from simkit.learners.scorers.pair_scorer import FeatureSet, PairScorer, feature_names
 from simkit.learners.scorers.policies import DrawnPairs, EasyByScorer, ScorerFitness, ScorerOrder
@@ -268,17 +268,11 @@ class JobAgent(ScorerAgent):
 
 
 def unknown_to_jobs(scenario: Scenario) -> list[str]:
-    """Return the rules of a scenario under which no scorer of jobs is trained, a line each."""
-    estimates = scenario.estimates
-    stands = {
-        "estimates: must be requested, without arguments or correction": (
-            (estimates.type, estimates.correction) == ("requested", "none") and not estimates.args
-        ),
-        "scheduling.every and scheduling.step: must be left out": (
-            not scenario.scheduling.model_dump(exclude_none=True)
-        ),
-    }
-    return [text for text, holds in stands.items() if not holds] + foreign_rules(scenario)
+    """Return the rules of a scenario by which no scorer of jobs decides, a line each."""
+    problems = foreign_rules(scenario)
+    if scenario.scheduling.model_dump(exclude_none=True):
+        problems.insert(0, "scheduling.every and scheduling.step: must be left out")
+    return problems
 
 
 class PairAgent(ScorerAgent):

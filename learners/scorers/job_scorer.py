@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import model_validator
 
 from simkit.arrays import Floats
-from simkit.learners.common.inference import WeightedScorer
+from simkit.learners.networks.inference import WeightedScorer
 from simkit.sections import BrokenRulesError, Count, Section
 from simkit.units import ENDLESS_S
 

@@ -17,7 +17,7 @@ from typing import Final, Literal
 import numpy as np
 
 from simkit.arrays import Floats
-from simkit.learners.common.inference import WeightedScorer
+from simkit.learners.networks.inference import WeightedScorer
 from simkit.policy.remaining_work import FIT_TERMS, URGENCY_TERMS
 
 __all__ = ["RULES", "TERMS", "FeatureSet", "PairScorer", "RuleName", "feature_names"]

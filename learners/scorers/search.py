@@ -33,7 +33,7 @@ from simkit.arrays import Floats
 from simkit.learners.common.arguments import NotNegative, Positive
 from simkit.learners.common.compiled import kernel
 from simkit.learners.common.evolution import SearchArguments
-from simkit.learners.common.inference import WeightedScorer
+from simkit.learners.networks.inference import WeightedScorer
 from simkit.learners.scorers.agent import describe_jobs, describe_pairs
 from simkit.learners.scorers.job_model import PoolJobs, Rule, simulate
 from simkit.learners.scorers.job_scorer import JobRules, JobScorer

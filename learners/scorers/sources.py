@@ -179,6 +179,9 @@ def logs_of(scenario: Scenario, further: Sequence[FurtherLog]) -> list[PoolJobs]
     Raises ScenarioError, all problems at once, for what the fast simulation does not support.
     """
     problems = _foreign_keys(scenario, {"processors"}, "one pool, {processors: N}")
+    estimates = scenario.estimates
+    if (estimates.type, estimates.correction) != ("requested", "none") or estimates.args:
+        problems.append("estimates: must be requested, without arguments or correction")
     problems += unknown_to_jobs(scenario)
     if problems:
         known = "one pool of processors that decides at every event by requested times"

@@ -199,7 +199,7 @@ def grid(
                 cells.append(asked(arm))
                 continue
             asked = asked.replace("{}", arm)
-            itself = re.search(r"(?:less|over)=" + re.escape(arm) + r"(?: [|:]|$)", asked)
+            itself = re.search(r"(?:less|over|gap)=" + re.escape(arm) + r"(?: [|:]|$)", asked)
             cells.append("" if itself else told(results, asked))
         rows.append(cells)
     return rows

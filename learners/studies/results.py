@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import polars as pl
@@ -25,13 +25,15 @@ from simkit.analysis.intervals import Estimate, Relation, estimate
 from simkit.arrays import Floats, Ints
 from simkit.errors import RunError, did_you_mean
 
-__all__ = ["COLUMNS", "Metric", "Results", "long"]
+__all__ = ["BOUND", "COLUMNS", "Metric", "Results", "long"]
 
 COLUMNS: Final = {
     "arm": pl.String, "seed": pl.Int64, "case": pl.String, "item": pl.Int64, "metric": pl.String,
     "value": pl.Float64,
 }  # fmt: skip
 """Columns of the long table; ``seed`` is null for a rule."""
+BOUND: Final = "bound"
+"""The arm of which no schedule can be below."""
 Key = tuple[str, str, str]
 """Metric, arm and case."""
 
@@ -171,7 +173,7 @@ class Results:
         case: str = "",
         *,
         against: str | None = None,
-        relation: Relation = "mean",
+        relation: Relation | Literal["share of the gap"] = "mean",
         seed: int | None = None,
     ) -> Estimate:
         """Return a mean of an arm, or its relation to another's on the same items.
@@ -181,7 +183,8 @@ class Results:
             arm: whose.
             case: where.
             against: the other arm.
-            relation: of the two, see `intervals.estimate`.
+            relation: of the two, see `intervals.estimate`; ``share of the gap``: how much of what
+                lies between the other and the arm `BOUND` this one closes, negative if it is worse.
             seed: place of a training among the arm's; by default all of them.
         """
         mine, counts, items = self._sums(metric, arm, case)
@@ -195,6 +198,10 @@ class Results:
             if seed is not None and len(other) > 1:
                 other = other[seed : seed + 1]
         blocks = None if self.width == 1 else items // self.width
+        if relation == "share of the gap":
+            assert other is not None
+            bound = self._sums(metric, BOUND, case)[0]
+            return estimate(other - mine, other - bound, blocks=blocks)
         asked = _asked(metric, arm, case, against, relation, seed)
         known = self.facts.get("intervals", {}).get(asked)
         return estimate(mine, counts, other, relation=relation, blocks=blocks, over_items=known)
@@ -214,7 +221,8 @@ class Results:
 
         ``METRIC | ARM | CASE | OPTIONS``; the case is left out where it has no name. Options:
         ``less=ARM`` for the difference to another arm; ``over=ARM`` for the ratio of the means, and
-        ``geometric over=ARM`` for that of the geometric means; ``seed=N`` for one training alone;
+        ``geometric over=ARM`` for that of the geometric means; ``gap=ARM`` for the share of the gap
+        between that arm and the bound that is closed; ``seed=N`` for one training alone;
         ``percent``: of a ratio by how many percent it is above 1, of the rest hundredths;
         ``hours``: seconds as hours.
         """
@@ -243,8 +251,9 @@ class Results:
         return found.scaled(1 / 3600) if "hours" in told else found
 
 
-_RELATIONS: Final[Mapping[str, Relation]] = {
+_RELATIONS: Final[Mapping[str, Relation | Literal["share of the gap"]]] = {
     "less": "difference", "over": "ratio", "geometric over": "geometric ratio",
+    "gap": "share of the gap",
 }  # fmt: skip
 """Options of a question that name another arm → the relation that they ask for."""
 

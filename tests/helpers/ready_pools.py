@@ -14,7 +14,7 @@ from simkit.experiment import Experiment
 from simkit.gym.episodes import Episodes, Nowhere
 from simkit.learners.agent import load_agent
 from simkit.learners.common.bundle import ViewDescription, read_bundle
-from simkit.learners.common.inference import plain_network
+from simkit.learners.networks.inference import plain_network
 from simkit.policy import Place
 from simkit.scenario import Scenario
 

@@ -28,7 +28,7 @@ from simkit.learners.common.bundle import (
     up_to_date,
     write_bundle,
 )
-from simkit.learners.common.shapes import PerceptronShape
+from simkit.learners.networks.shapes import PerceptronShape
 from simkit.policy import SystemInfo
 from simkit.scenario import Scenario
 from simkit.verify import verify_run

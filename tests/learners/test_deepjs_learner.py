@@ -16,8 +16,8 @@ from trainings import bags_scenario, small_training
 
 from simkit.errors import RunError, ScenarioError
 from simkit.learners.agent import load_agent
-from simkit.learners.common.distributions import ragged_log_softmax
 from simkit.learners.deepjs import SHARPNESS, DeepJSTraining, _refuse_endless, advantages
+from simkit.learners.networks.distributions import ragged_log_softmax
 from simkit.learners.scorers.agent import PairAgent
 from simkit.learners.scorers.pair_model import Trajectory, play
 from simkit.learners.scorers.pair_scorer import RULES

@@ -13,16 +13,16 @@ from trainings import deeprm_scenario, schedqrm_scenario, small_training
 from simkit import simulate
 from simkit.arrays import stream
 from simkit.errors import ScenarioError
-from simkit.learners.common.actor_critic.action_values import ValueNetwork, best_next
-from simkit.learners.common.experience import ComparingRecorder, Move
-from simkit.learners.common.networks import build
-from simkit.learners.common.shapes import PerceptronShape
+from simkit.learners.common.off_policy.action_values import ValueNetwork, best_next
+from simkit.learners.common.off_policy.experience import ComparingRecorder, Move
 from simkit.learners.dqn import DQNTraining
 from simkit.learners.lockstep.class_games import ClassGames
 from simkit.learners.studies.schedqrm.rules import RULES, play
 from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.outcome import outcome
+from simkit.learners.networks.build import build
+from simkit.learners.networks.shapes import PerceptronShape
 from simkit.scenario import Scenario
 
 

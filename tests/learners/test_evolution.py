@@ -17,8 +17,8 @@ from trainings import (
 
 from simkit import plugins
 from simkit.errors import ScenarioError
-from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
 from simkit.learners.games.network_search import Genes, gains, play
+from simkit.learners.networks.shapes import PerceptronShape, SetScorerShape
 from simkit.scenario import Scenario
 from simkit.training.evaluate import Candidate, evaluate
 

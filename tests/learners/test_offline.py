@@ -16,7 +16,7 @@ from simkit.gym.dataset import mix
 from simkit.gym.record_dataset import Recording, record
 from simkit.learners.actor_critic import ActorCriticTraining
 from simkit.learners.agent import load_agent
-from simkit.learners.common.actor_critic.off_policy import Transitions
+from simkit.learners.common.off_policy.actor_and_critics import Transitions
 from simkit.learners.lockstep.ready_pool.rules import ORDERS
 from simkit.scenario import Scenario
 

@@ -13,7 +13,7 @@ from trainings import SMALLEST, small_training
 from simkit.agent.ready_pool import ready_set
 from simkit.errors import ScenarioError
 from simkit.learners.agent import load_agent
-from simkit.learners.common.actor_critic.multiplier import Gains, Multiplier
+from simkit.learners.common.multiplier import Gains, Multiplier
 from simkit.learners.games.cost_limit import mean_cost
 from simkit.learners.games.ready_sizes import GamesOfSizes
 from simkit.learners.ppo import EndlessPPO

@@ -57,7 +57,7 @@ REST = "..."
 """All parts of a folder that its floors do not name."""
 PARTS = {
     "learners": (
-        "reproductions", "studies", REST, "games", "run_times scorers lockstep", "common",
+        "reproductions", "studies", REST, "games", "run_times scorers lockstep", "common", "networks",
         "pretrained",
     ),
     "verify": (

@@ -12,11 +12,11 @@ import polars as pl
 
 from simkit.arrays import Floats, Ints, stream
 from simkit.learners.common.bundle import ViewDescription, up_to_date
-from simkit.learners.common.inference import masked_log_softmax, plain_network
 from simkit.learners.games.ready_pool import ReadySource
 from simkit.learners.lockstep.job_sets import NEVER
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.rules import ORDERS, Rule, left_over, play, threshold
+from simkit.learners.networks.inference import masked_log_softmax, plain_network
 from simkit.learners.studies.green.circumstances import Circumstances
 from simkit.learners.studies.green.trainings import drawn, kind_of
 from simkit.learners.studies.results import long

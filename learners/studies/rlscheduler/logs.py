@@ -170,7 +170,7 @@ class RLSchedulerSetting:
 
 
 FULL = RLSchedulerSetting(3, 45, 20, 16, (0, 8), 100, 10, 25)
-QUICK = RLSchedulerSetting(3, 20, 16, 12, (0,), 100, 10, 10)
+QUICK = RLSchedulerSetting(2, 4, 8, 8, (0,), 10, 3, 4)
 
 THEIR_RULES: Final[tuple[Backfill, ...]] = ("rlscheduler-none", "rlscheduler")
 """RLScheduler's rules without and with backfilling, as its table has them."""

@@ -9,20 +9,20 @@ from trainings import deeprm_scenario
 
 from simkit.agent.slotted import Slotted
 from simkit.learners.common import imitation
-from simkit.learners.common.distributions import log_probability, masked_log_softmax
 from simkit.learners.common.imitation import (
     best_rule,
     imitate,
     imitate_best,
     labelled_decisions,
 )
-from simkit.learners.common.networks import Network, build, seeded
 from simkit.learners.common.rollouts import roll_out
 from simkit.learners.games.choice import GamesArguments, games_of
 from simkit.learners.games.job_sets import NumberedSlots
 from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.slot_games import SlotGames, shortest_first
+from simkit.learners.networks.build import Network, build, seeded
+from simkit.learners.networks.distributions import log_probability, masked_log_softmax
 from simkit.scenario.yaml_document import load_scenario
 from simkit.traces.models.deeprm import DeepRMModel
 

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from simkit.learners.common.distributions import masked_log_softmax
 from simkit.learners.common.natural_gradient import (
     Trust,
     as_vector,
@@ -19,8 +18,9 @@ from simkit.learners.common.natural_gradient import (
     fisher_product,
     natural_step,
 )
-from simkit.learners.common.networks import Perceptron
-from simkit.learners.common.shapes import PerceptronShape
+from simkit.learners.networks.build import Perceptron
+from simkit.learners.networks.distributions import masked_log_softmax
+from simkit.learners.networks.shapes import PerceptronShape
 
 Matrix = npt.NDArray[np.float64]
 SEEDS = st.integers(0, 2**32 - 1)

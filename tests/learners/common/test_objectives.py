@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from simkit.learners.common.distributions import clipped_gain, reinforce_gain
+from simkit.learners.networks.distributions import clipped_gain, reinforce_gain
 
 
 def slope(gain, log_p):

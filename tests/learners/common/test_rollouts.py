@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from simkit.learners.common.networks import ActorCritic, build, seeded
 from simkit.learners.common.rollouts import Batch, minibatches, roll_out
-from simkit.learners.common.shapes import PerceptronShape
+from simkit.learners.networks.build import ActorCritic, build, seeded
+from simkit.learners.networks.shapes import PerceptronShape
 
 SHAPE = PerceptronShape(type="perceptron", layers=(2, 8, 3), activation="relu")
 

@@ -9,9 +9,9 @@ from trainings import deeprm_scenario
 
 from simkit.errors import RunError
 from simkit.learners.common.arguments import check_device
-from simkit.learners.common.networks import build, seeded
-from simkit.learners.common.shapes import PerceptronShape
 from simkit.learners.common.torch_training import TorchTraining, one_thread
+from simkit.learners.networks.build import build, seeded
+from simkit.learners.networks.shapes import PerceptronShape
 from simkit.sections import Section
 
 SHAPE = PerceptronShape(type="perceptron", layers=(2, 4, 1), activation="relu")

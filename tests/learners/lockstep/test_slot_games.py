@@ -7,12 +7,12 @@ import pytest
 
 from simkit.agent.observe_slots import SLOT_ENCODERS
 from simkit.agent.slotted import Slotted
-from simkit.learners.common.networks import Network, build, seeded
 from simkit.learners.common.rollouts import roll_out
 from simkit.learners.games.job_sets import NumberedSlots
 from simkit.learners.lockstep import Lockstep, MeteredLockstep, load
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.slot_games import SlotGames, observer
+from simkit.learners.networks.build import Network, build, seeded
 from simkit.traces.models.deeprm import DeepRMModel
 
 MODEL = Slotted()

@@ -14,18 +14,20 @@ from trace_files import DATA, real_file
 from trainings import workplace
 
 from simkit import plugins
-from simkit.learners.reproductions import deepjs, deeprm, schedqrm, sofia
+from simkit.learners.reproductions import deepjs
 from simkit.learners.reproductions.deepjs.judge import BOUND
 from simkit.learners.reproductions.deepjs.study import DeepJSSetting
-from simkit.learners.reproductions.deeprm.study import HEURISTICS as DEEPRM_RULES
-from simkit.learners.reproductions.deeprm.study import RESERVING, WITHHOLDING, DeepRMSetting, tasks
 from simkit.learners.reproductions.green import cocorl, launchpad, rare, studies
 from simkit.learners.reproductions.green.launchpad import runs
 from simkit.learners.reproductions.green.studies import Size
-from simkit.learners.reproductions.schedqrm import classifiers, logs, study
-from simkit.learners.reproductions.sofia.study import METHODS, SofiaSetting
-from simkit.learners.studies import rlscheduler
+from simkit.learners.run_times.burst_classifier import Settings
+from simkit.learners.studies import deeprm, rlscheduler, schedqrm, sofia
+from simkit.learners.studies.deeprm.trainings import DeepRMSetting, Ours
 from simkit.learners.studies.rlscheduler.logs import RLSchedulerSetting
+from simkit.learners.studies.schedqrm.classifiers import SPLITS, BurstSetting
+from simkit.learners.studies.schedqrm.logs import CANDIDATES, LogSetting
+from simkit.learners.studies.schedqrm.trainings import PPO, WHOLE, SchedQRMSetting
+from simkit.learners.studies.sofia.trainings import SofiaSetting
 
 GREEN = Size(seeds=1, share=0.01, games=4, held_out=2, streams=6, tuning=2, hours=60, episodes=1)
 
@@ -54,19 +56,12 @@ def makespans_are_above_the_bound(judged: pl.DataFrame) -> bool:
     )
 
 
-DEEPRM = DeepRMSetting(
-    trained=(70, 130), judged=(70, 130), seeds=1, further_seeds=1, iterations=1, long_iterations=1,
-    job_sets=2, rollouts=2, held_out=2,
-)  # fmt: skip
-
-
-def everyone_is_judged_with_all_jobs(judged: pl.DataFrame) -> bool:
-    rules = {*DEEPRM_RULES, *RESERVING, *WITHHOLDING}
-    of_rules = judged.filter(pl.col("label").is_in(list(rules)))
+def rules_finish_all_jobs(judged: pl.DataFrame) -> bool:
+    of_rules = judged.filter(pl.col("seed").is_null(), pl.col("unfinished").is_not_null())
     return (
-        set(judged["label"]) == {task.name for task in tasks(DEEPRM)} | rules
-        and of_rules["unfinished"].sum() == 0
-        and bool((judged["mean_slowdown"] >= 1).all())
+        of_rules["unfinished"].sum() == 0
+        and bool((judged["slowdown"].drop_nulls() >= 1).all())
+        and {"SJF", "trained for completion time", "agents of 70 %"} <= set(judged["arm"])
     )
 
 
@@ -83,7 +78,13 @@ TINY = {
         marks=SLOW,
     ),
     "deeprm": Tiny(
-        deeprm.carry_out, (DEEPRM,), "deeprm.csv", everyone_is_judged_with_all_jobs, marks=SLOW
+        deeprm.STUDY.carry_out,
+        (DeepRMSetting(
+            trained=(70, 130), judged=(70, 130), seeds=1, iterations=1, long_iterations=1,
+            job_sets=2, rollouts=2, held_out=2, all_loads=Ours(1, 60, 0.02),
+            alone=Ours(1, 2, 0.01), choosing=2, judging=4,
+        ),),
+        "deeprm.csv", rules_finish_all_jobs,
     ),
     "launchpad": Tiny(launchpad.carry_out, (replace(GREEN, streams=10, episodes=2),), "launchpad.csv",
                       lambda judged: set(judged["pool"]) == {5, 15}),
@@ -99,19 +100,26 @@ TINY = {
         "swf/HPC2N-2002-2.2-cln.swf.gz", marks=SLOW,
     ),
     "schedqrm": Tiny(
-        schedqrm.carry_out,
-        (study.SchedQRMSetting(1, 2, 60, 6, ("paper", study.WHOLE, study.PPO), 2), logs.QUICK),
-        "schedqrm-loads.csv", lambda judged: (judged["slowdown"] >= 1).all(), marks=SLOW,
+        schedqrm.STUDY.carry_out,
+        (schedqrm.Size(
+            BurstSetting(
+                dict.fromkeys(SPLITS, 1), (0.5,), 240, Settings(passes=2),
+                Settings((8,), passes=2), {"n_estimators": 5},
+            ),
+            SchedQRMSetting(1, 2, 60, 6, ("paper", WHOLE, PPO), 2),
+            LogSetting(1, tuple(CANDIDATES), 0.002, 0.0),
+        ),),
+        "schedqrm.csv", lambda judged: (judged["slowdown"].drop_nulls() >= 1).all(),
+        "swf/HPC2N-2002-2.2-cln.swf.gz", marks=SLOW,
     ),
     "sofia": Tiny(
-        sofia.carry_out,
+        sofia.STUDY.carry_out,
         (SofiaSetting(
             seeds=2, iterations=3, pilot_iterations=1, held_out_every=1, batches={0.7: 1, 0.4: 1},
-            timed=1, methods=tuple(METHODS),
-            arguments={"job_sets": 2, "rollouts": 2, "held_out_sets": 2},
+            timed=1, arguments={"job_sets": 2, "rollouts": 2, "held_out_sets": 2},
             workload={"positions": 12},
         ),),
-        "sofia-judged.csv", lambda judged: judged["unfinished"].sum() == 0,
+        "sofia.csv", lambda judged: judged["unfinished"].drop_nulls().sum() == 0,
     ),
 }  # fmt: skip
 """Reproduction → how it is tried."""
@@ -119,22 +127,13 @@ TINY = {
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make small what settings do not: updates of offline trainings, classifiers, replays of logs."""
+    """Make small what settings do not: updates of offline trainings."""
 
     def short(trainings: Any) -> list[Any]:
         return [replace(one, arguments={**one.arguments, "updates": 2}) for one in trainings]
 
     monkeypatch.setattr(runs, "data_tasks", lambda *told: short(studies.data_tasks(*told)))
     monkeypatch.setattr(runs, "online", lambda *told: short([studies.online(*told)])[0])
-    small = classifiers.ClassifierSetting(
-        dict.fromkeys(classifiers.SPLITS, 1), (0.5,), 240,
-        replace(classifiers.PUBLISHED, passes=2), replace(classifiers.TUNED, passes=2),
-        {**classifiers.TREES, "n_estimators": 5},
-    )  # fmt: skip
-    monkeypatch.setattr(classifiers, "QUICK", small)
-    monkeypatch.setattr(logs, "replay_logs", lambda *_: {})
-    monkeypatch.setattr(logs, "require", lambda _: None)
-    monkeypatch.setattr(logs, "section", lambda *_: "## Logs")
     monkeypatch.setenv("SIMKIT_DATA", str(DATA))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ from pool_replay import engine_starts, small_workload
 
 import simkit
 from simkit.errors import PolicyError, RunError, ScenarioError
+from simkit.experiment.workload import read_trace
 from simkit.learners.agent import load_agent
 from simkit.learners.common.bundle import hash_bundle, write_bundle
 from simkit.learners.scorers.agent import JobAgent, describe_jobs
 from simkit.learners.scorers.job_model import PoolJobs, simulate
 from simkit.learners.scorers.job_scorer import FEATURES, End, JobRules, JobScorer
+from simkit.scenario import Scenario
 
 ENDS: tuple[End, ...] = ("never", "behind-head", "always")
 
@@ -104,7 +107,6 @@ def test_what_does_not_fit_together(part, changes, place, tmp_path):
         ({"scheduling": {"step": "1s"}}, "scheduling.step"),
         ({"admission": {"slots": 5}}, "admission"),
         ({"admission": {"backlog": 5}}, "admission"),
-        ({"estimates": "actual"}, "estimates"),
         ({"walltime": "kill"}, "walltime"),
         ({"processes": [{"path": f"{__file__}:None"}]}, "processes"),
         *(({"args": args}, next(iter(args))) for args in (
@@ -117,6 +119,17 @@ def test_what_it_was_not_trained_with_is_refused(changes, place, tmp_path):
     stated = scenario(bundle(tmp_path / "a"), **args)
     with pytest.raises(ScenarioError, match=place):
         simkit.simulate(stated | {key: changes[key] for key in changes if key != "args"})
+
+
+def test_it_acts_on_the_estimates_of_the_scenario(tmp_path):
+    stated = scenario(bundle(tmp_path / "a"))
+    stated["workload"] |= {"jobs": 300, "estimates": "modal"}
+    workload = read_trace(Scenario.model_validate(stated).workload, 0).workload
+    jobs = PoolJobs.of(workload, 8)
+    known = replace(jobs, requested_s=jobs.run_s)
+    for estimates, seen in (("requested", jobs), ("actual", known)):
+        found = simkit.simulate(stated | {"estimates": estimates}).jobs.sort("job_id")
+        assert found["start_time_s"].to_list() == simulate(seen, drawn(0, 2), visible=128).tolist()
 
 
 MAINTAINED = {

@@ -23,7 +23,7 @@ from simkit.learners.studies.page import (
     grid,
     markdown_table,
 )
-from simkit.learners.studies.results import Metric, Results, long
+from simkit.learners.studies.results import BOUND, Metric, Results, long
 
 
 def results(**facts) -> Results:
@@ -135,6 +135,23 @@ def test_questions_compare_paired_by_item():
         found.ask("slowdown | agent | 0.7").by_seed[1]
     )
     assert found.ask("minutes") == 12.5
+
+
+def test_the_share_of_a_gap_is_paired_by_item_and_may_be_negative():
+    rows = results().rows
+    least = rows.filter(arm="agent", seed=0).with_columns(
+        arm=pl.lit(BOUND), seed=pl.lit(None, pl.Int64),
+        value=pl.when(metric="sum").then(pl.col("value") / 2).otherwise("value"),
+    )  # fmt: skip
+    found = Results(pl.concat([rows, least]), {}, {"slowdown": Metric("sum", "jobs")})
+    mine, rule, bound = (
+        found.values("sum", arm, "0.7")[0].mean(axis=0) for arm in ("agent", "SJF", BOUND)
+    )
+    closed = found.ask("slowdown | agent | 0.7 | gap=SJF")
+    assert closed.value == pytest.approx((rule - mine).sum() / (rule - bound).sum())
+    assert closed.low < closed.value < closed.high
+    assert found.ask("slowdown | FCFS | 0.7 | gap=SJF").high < 0
+    assert found.ask("slowdown | bound | 0.7 | gap=SJF").value == pytest.approx(1.0)
 
 
 def test_what_never_ended_is_infinite_and_has_no_interval():

@@ -15,7 +15,7 @@ from simkit.errors import LimitError, PolicyError, RunError, ScenarioError, Trac
 from simkit.gym.dataset import read_dataset
 from simkit.gym.record_dataset import Recording, record
 from simkit.learners.agent import load_agent
-from simkit.learners.common.inference import masked_log_softmax
+from simkit.learners.networks.inference import masked_log_softmax
 from simkit.policy import Place, Reject, Suspend
 from simkit.scenario.bundled import agent_folder, scenario_path
 from simkit.scenario.yaml_document import load_scenario

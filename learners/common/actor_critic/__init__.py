@@ -1,1 +1,0 @@
-"""Parts of actor-critic learners: critics, losses of actors, and a limit on costs."""

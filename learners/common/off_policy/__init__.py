@@ -1,0 +1,1 @@
+"""Off-policy agents: values, actors and critics, and the memory that is played and replayed."""

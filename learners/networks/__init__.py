@@ -1,0 +1,1 @@
+"""Networks: their shapes as data, in torch and in NumPy, their distributions and optimisers."""

@@ -17,12 +17,12 @@ from simkit.learners.common.off_policy.action_values import ValueNetwork, best_n
 from simkit.learners.common.off_policy.experience import ComparingRecorder, Move
 from simkit.learners.dqn import DQNTraining
 from simkit.learners.lockstep.class_games import ClassGames
-from simkit.learners.studies.schedqrm.rules import RULES, play
 from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.outcome import outcome
 from simkit.learners.networks.build import build
 from simkit.learners.networks.shapes import PerceptronShape
+from simkit.learners.studies.schedqrm.rules import RULES, play
 from simkit.scenario import Scenario
 
 

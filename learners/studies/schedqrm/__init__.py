@@ -58,8 +58,9 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
     )
     train(place, [*at_once, *arriving])
     decided = pl.DataFrame({
-        "arm": [one.kind for one in agents(setting)], "seed": [one.scenario.seed for one in at_once],
-        "decisions": [one.curve["decisions"].sum() for one in at_once], "case": "training", "item": 0,
+        "arm": [one.kind for one in agents(setting)], "case": "training", "item": 0,
+        "seed": [one.scenario.seed for one in at_once],
+        "decisions": [one.curve["decisions"].sum() for one in at_once],
     })  # fmt: skip
     replayed, facts = judge_logs(place, size.logs)
     rows = [

@@ -306,8 +306,8 @@ def _by_kind(answers: pl.DataFrame, table: pl.DataFrame) -> pl.DataFrame:
     static = table.filter(~pl.col("heap"))
     flips = [noise_of(static.filter(kind=kind)).single_flips for kind in found["kind"]]
     metrics = ("held_out", "right", "off", "flips")
-    told = {"arm": "kind", "case": pl.lit("kinds"), "item": pl.lit(0)}
-    return long(found.with_columns(flips=pl.Series(flips)), metrics, **told)
+    found = found.with_columns(flips=pl.Series(flips), case=pl.lit("kinds"), item=0)
+    return long(found, metrics, arm="kind")
 
 
 def _facts(table: pl.DataFrame, setting: BurstSetting) -> dict[str, Any]:

@@ -15,11 +15,11 @@ from simkit.agent.burst_classes import NAMES
 from simkit.arrays import Floats, Ints, stream
 from simkit.experiment import prepare, replay
 from simkit.learners.common.bundle import ViewDescription, up_to_date
-from simkit.learners.common.inference import PlainNetwork, plain_network
 from simkit.learners.lockstep.class_games import ClassGames
 from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import ClassJobs
+from simkit.learners.networks.inference import PlainNetwork, plain_network
 from simkit.learners.studies.results import long
 from simkit.learners.studies.schedqrm.rules import RULES
 from simkit.learners.studies.schedqrm.rules import play as play_rule

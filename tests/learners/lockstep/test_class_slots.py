@@ -8,6 +8,8 @@ from engine_runs import begin
 from hypothesis import given
 from hypothesis import strategies as st
 
+pytest.importorskip("torch")
+
 from simkit.agent.burst_classes import (
     ClassActions,
     ClassEncoder,
@@ -18,9 +20,9 @@ from simkit.agent.burst_classes import (
 from simkit.agent.slotted import Slotted
 from simkit.errors import ScenarioError
 from simkit.learners.lockstep.class_games import ClassGames, potential, view_of
-from simkit.learners.studies.schedqrm.rules import RULES, play
 from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learners.studies.schedqrm.rules import RULES, play
 from simkit.policy.estimates import Actual
 from simkit.rules import Rules
 from simkit.traces.models.deeprm import SchedQRMModel

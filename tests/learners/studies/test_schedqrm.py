@@ -44,7 +44,15 @@ from simkit.learners.studies.schedqrm.logs import (
     rows_of,
 )
 from simkit.learners.studies.schedqrm.tables import PUBLISHED_F1, bar_of, below, meet_bar
-from simkit.learners.studies.schedqrm.trainings import FULL, KINDS, LOADS, Agent, scenario_of
+from simkit.learners.studies.schedqrm.trainings import (
+    ALL_PARTS,
+    FULL,
+    KINDS,
+    LOADS,
+    PPO,
+    Agent,
+    scenario_of,
+)
 from simkit.traces.elf_bursts import read_bursts
 from simkit.traces.swf import write_swf
 from simkit.workload import Workload
@@ -53,16 +61,15 @@ from simkit.workload import Workload
 
 
 def test_every_kind_of_training_can_begin():
-    names = set()
-    for kind in KINDS:
-        for online in (False, True):
-            scenario = scenario_of(Agent(kind, 1, online), FULL)
-            learn = scenario.learn
-            assert learn is not None
-            names.add(scenario.name)
-            begin = plugins.find("simkit.learners", learn.learner)
-            begin(scenario, learn.all_arguments, seed=1, device="cpu")
-    assert len(names) == 2 * len(KINDS)
+    trainings = [Agent(kind, 1) for kind in KINDS]
+    trainings += [Agent(kind, 1, online=True) for kind in (ALL_PARTS, PPO)]
+    for agent in trainings:
+        scenario = scenario_of(agent, FULL)
+        learn = scenario.learn
+        assert learn is not None
+        begin = plugins.find("simkit.learners", learn.learner)
+        begin(scenario, learn.all_arguments, seed=1, device="cpu")
+    assert len({agent.name for agent in trainings}) == len(trainings)
 
 
 def results_of(arms: Mapping[str, list[np.ndarray]]) -> Results:
@@ -246,10 +253,9 @@ def test_differences_have_the_interval_over_weeks_of_jobs_averaged_over_replays(
     expected = weekly_interval(by_job, submit)
     assert found.value == pytest.approx(by_job.mean())
     assert (found.low, found.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
-    (head, row, _) = STUDY.tables["HPC2N"](results.__class__(
-        pl.concat([results.rows, results.rows.filter(arm=MEANS).with_columns(arm=pl.lit("requested"))]),
-        metrics=results.metrics,
-    ))  # fmt: skip
+    requested = results.rows.filter(arm=MEANS).with_columns(arm=pl.lit("requested"))
+    with_requests = STUDY.results(pl.concat([results.rows, requested]), {})
+    head, row, *_ = STUDY.tables["HPC2N"](with_requests)
     cells = dict(zip(head, row, strict=True))
     single = (slowdown["a"] - slowdown[MEANS]).mean(axis=1)
     assert cells["in single replays"] == f"{single.min():.1f} to {single.max():.1f}"

@@ -17,12 +17,11 @@ from simkit import plugins
 from simkit.learners.reproductions import deepjs
 from simkit.learners.reproductions.deepjs.judge import BOUND
 from simkit.learners.reproductions.deepjs.study import DeepJSSetting
-from simkit.learners.reproductions.green import cocorl, launchpad, rare, studies
-from simkit.learners.reproductions.green.launchpad import runs
-from simkit.learners.reproductions.green.studies import Size
 from simkit.learners.run_times.burst_classifier import Settings
-from simkit.learners.studies import deeprm, rlscheduler, schedqrm, sofia
+from simkit.learners.studies import cocorl, deeprm, launchpad, rare, rlscheduler, schedqrm, sofia
 from simkit.learners.studies.deeprm.trainings import DeepRMSetting, Ours
+from simkit.learners.studies.green.trainings import Size
+from simkit.learners.studies.launchpad import trainings as on_data
 from simkit.learners.studies.rlscheduler.logs import RLSchedulerSetting
 from simkit.learners.studies.schedqrm.classifiers import SPLITS, BurstSetting
 from simkit.learners.studies.schedqrm.logs import CANDIDATES, LogSetting
@@ -65,9 +64,15 @@ def rules_finish_all_jobs(judged: pl.DataFrame) -> bool:
     )
 
 
+def nobody_is_above_the_bound(judged: pl.DataFrame) -> bool:
+    here = judged.filter(case="leave, 10 units")
+    (bound,) = here.filter(arm="bound")["value"]
+    return len(here) > 10 and bool((here["value"] <= bound).all())
+
+
 TINY = {
-    "cocorl": Tiny(cocorl.carry_out, (replace(GREEN, seeds=2),), "cocorl.csv",
-                   lambda judged: set(judged["load"]) >= {20, 120}, marks=SLOW),
+    "cocorl": Tiny(cocorl.STUDY.carry_out, (replace(GREEN, seeds=2),), "cocorl.csv",
+                   lambda judged: set(judged["case"]) >= {20, 120}, marks=SLOW),
     "deepjs": Tiny(
         deepjs.carry_out,
         (DeepJSSetting(
@@ -86,10 +91,10 @@ TINY = {
         ),),
         "deeprm.csv", rules_finish_all_jobs,
     ),
-    "launchpad": Tiny(launchpad.carry_out, (replace(GREEN, streams=10, episodes=2),), "launchpad.csv",
-                      lambda judged: set(judged["pool"]) == {5, 15}),
-    "rare": Tiny(rare.carry_out, (GREEN,), "rare.csv",
-                 lambda judged: judged["value"].is_between(0, 1).all(), marks=SLOW),
+    "launchpad": Tiny(launchpad.STUDY.carry_out, (replace(GREEN, streams=10, episodes=2),),
+                      "launchpad.csv", lambda judged: {"pool 5", "pool 15"} <= set(judged["case"])),
+    "rare": Tiny(rare.STUDY.carry_out, (GREEN,), "rare.csv", nobody_is_above_the_bound,
+                 marks=SLOW),
     "rlscheduler": Tiny(
         rlscheduler.STUDY.carry_out,
         (RLSchedulerSetting(
@@ -128,12 +133,7 @@ TINY = {
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make small what settings do not: updates of offline trainings."""
-
-    def short(trainings: Any) -> list[Any]:
-        return [replace(one, arguments={**one.arguments, "updates": 2}) for one in trainings]
-
-    monkeypatch.setattr(runs, "data_tasks", lambda *told: short(studies.data_tasks(*told)))
-    monkeypatch.setattr(runs, "online", lambda *told: short([studies.online(*told)])[0])
+    monkeypatch.setattr(on_data, "UPDATES", 2)
     monkeypatch.setenv("SIMKIT_DATA", str(DATA))
 
 

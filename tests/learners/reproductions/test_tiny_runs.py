@@ -14,16 +14,18 @@ from trace_files import DATA, real_file
 from trainings import workplace
 
 from simkit import plugins
-from simkit.learners.reproductions import deepjs, schedqrm
+from simkit.learners.reproductions import deepjs
 from simkit.learners.reproductions.deepjs.judge import BOUND
 from simkit.learners.reproductions.deepjs.study import DeepJSSetting
-from simkit.learners.reproductions.green import cocorl, launchpad, rare, studies
-from simkit.learners.reproductions.green.launchpad import runs
-from simkit.learners.reproductions.green.studies import Size
-from simkit.learners.reproductions.schedqrm import classifiers, logs, study
-from simkit.learners.studies import deeprm, rlscheduler, sofia
+from simkit.learners.run_times.burst_classifier import Settings
+from simkit.learners.studies import cocorl, deeprm, launchpad, rare, rlscheduler, schedqrm, sofia
 from simkit.learners.studies.deeprm.trainings import DeepRMSetting, Ours
+from simkit.learners.studies.green.trainings import Size
+from simkit.learners.studies.launchpad import trainings as on_data
 from simkit.learners.studies.rlscheduler.logs import RLSchedulerSetting
+from simkit.learners.studies.schedqrm.classifiers import SPLITS, BurstSetting
+from simkit.learners.studies.schedqrm.logs import CANDIDATES, LogSetting
+from simkit.learners.studies.schedqrm.trainings import PPO, WHOLE, SchedQRMSetting
 from simkit.learners.studies.sofia.trainings import SofiaSetting
 
 GREEN = Size(seeds=1, share=0.01, games=4, held_out=2, streams=6, tuning=2, hours=60, episodes=1)
@@ -62,9 +64,15 @@ def rules_finish_all_jobs(judged: pl.DataFrame) -> bool:
     )
 
 
+def nobody_is_above_the_bound(judged: pl.DataFrame) -> bool:
+    here = judged.filter(case="leave, 10 units")
+    (bound,) = here.filter(arm="bound")["value"]
+    return len(here) > 10 and bool((here["value"] <= bound).all())
+
+
 TINY = {
-    "cocorl": Tiny(cocorl.carry_out, (replace(GREEN, seeds=2),), "cocorl.csv",
-                   lambda judged: set(judged["load"]) >= {20, 120}, marks=SLOW),
+    "cocorl": Tiny(cocorl.STUDY.carry_out, (replace(GREEN, seeds=2),), "cocorl.csv",
+                   lambda judged: set(judged["case"]) >= {20, 120}, marks=SLOW),
     "deepjs": Tiny(
         deepjs.carry_out,
         (DeepJSSetting(
@@ -83,10 +91,10 @@ TINY = {
         ),),
         "deeprm.csv", rules_finish_all_jobs,
     ),
-    "launchpad": Tiny(launchpad.carry_out, (replace(GREEN, streams=10, episodes=2),), "launchpad.csv",
-                      lambda judged: set(judged["pool"]) == {5, 15}),
-    "rare": Tiny(rare.carry_out, (GREEN,), "rare.csv",
-                 lambda judged: judged["value"].is_between(0, 1).all(), marks=SLOW),
+    "launchpad": Tiny(launchpad.STUDY.carry_out, (replace(GREEN, streams=10, episodes=2),),
+                      "launchpad.csv", lambda judged: {"pool 5", "pool 15"} <= set(judged["case"])),
+    "rare": Tiny(rare.STUDY.carry_out, (GREEN,), "rare.csv", nobody_is_above_the_bound,
+                 marks=SLOW),
     "rlscheduler": Tiny(
         rlscheduler.STUDY.carry_out,
         (RLSchedulerSetting(
@@ -97,9 +105,17 @@ TINY = {
         "swf/HPC2N-2002-2.2-cln.swf.gz", marks=SLOW,
     ),
     "schedqrm": Tiny(
-        schedqrm.carry_out,
-        (study.SchedQRMSetting(1, 2, 60, 6, ("paper", study.WHOLE, study.PPO), 2), logs.QUICK),
-        "schedqrm-loads.csv", lambda judged: (judged["slowdown"] >= 1).all(), marks=SLOW,
+        schedqrm.STUDY.carry_out,
+        (schedqrm.Size(
+            BurstSetting(
+                dict.fromkeys(SPLITS, 1), (0.5,), 240, Settings(passes=2),
+                Settings((8,), passes=2), {"n_estimators": 5},
+            ),
+            SchedQRMSetting(1, 2, 60, 6, ("paper", WHOLE, PPO), 2),
+            LogSetting(1, tuple(CANDIDATES), 0.002, 0.0),
+        ),),
+        "schedqrm.csv", lambda judged: (judged["slowdown"].drop_nulls() >= 1).all(),
+        "swf/HPC2N-2002-2.2-cln.swf.gz", marks=SLOW,
     ),
     "sofia": Tiny(
         sofia.STUDY.carry_out,
@@ -116,22 +132,8 @@ TINY = {
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make small what settings do not: updates of offline trainings, classifiers, replays of logs."""
-
-    def short(trainings: Any) -> list[Any]:
-        return [replace(one, arguments={**one.arguments, "updates": 2}) for one in trainings]
-
-    monkeypatch.setattr(runs, "data_tasks", lambda *told: short(studies.data_tasks(*told)))
-    monkeypatch.setattr(runs, "online", lambda *told: short([studies.online(*told)])[0])
-    small = classifiers.ClassifierSetting(
-        dict.fromkeys(classifiers.SPLITS, 1), (0.5,), 240,
-        replace(classifiers.PUBLISHED, passes=2), replace(classifiers.TUNED, passes=2),
-        {**classifiers.TREES, "n_estimators": 5},
-    )  # fmt: skip
-    monkeypatch.setattr(classifiers, "QUICK", small)
-    monkeypatch.setattr(logs, "replay_logs", lambda *_: {})
-    monkeypatch.setattr(logs, "require", lambda _: None)
-    monkeypatch.setattr(logs, "section", lambda *_: "## Logs")
+    """Make small what settings do not: updates of offline trainings."""
+    monkeypatch.setattr(on_data, "UPDATES", 2)
     monkeypatch.setenv("SIMKIT_DATA", str(DATA))
 
 

@@ -69,6 +69,6 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
 
 
 STUDY: Final = Study(
-    "rare", FULL, QUICK, measure,
+    "rare", FULL, replace(QUICK, hours=100), measure,
     numbers=NUMBERS, tables=TABLES, claims=CLAIMS, pictures={"rare": draw},
 )  # fmt: skip

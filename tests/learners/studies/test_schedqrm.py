@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -45,8 +46,10 @@ from simkit.learners.studies.schedqrm.logs import (
 )
 from simkit.learners.studies.schedqrm.tables import PUBLISHED_F1, bar_of, below, meet_bar
 from simkit.learners.studies.schedqrm.trainings import FULL, KINDS, LOADS, trainings
+from simkit.learners.studies.trainings import in_parallel
 from simkit.traces.elf_bursts import read_bursts
 from simkit.traces.swf import write_swf
+from simkit.training import Workplace
 from simkit.workload import Workload
 
 # --- schedules ------------------------------------------------------------------------------------
@@ -103,6 +106,18 @@ def test_classes_are_mistaken_as_often_as_is_said():
     for n in (1, 5, 10):
         assert (found[n] == n).mean() == pytest.approx(0.75, abs=0.03)
         assert ((found[n] == n) | (found[n] == 3)).all()
+
+
+def place_and_number(place: Workplace, number: int) -> str:
+    place.say("unheard")
+    return f"{place.work.name} {number}"
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_place_may_go_to_other_processes(workers, tmp_path):
+    place = replace(workplace(tmp_path), workers=workers, say=lambda line: pytest.fail(line))
+    calls = [(place, number) for number in (1, 2)]
+    assert sorted(in_parallel(place, place_and_number, calls)) == ["work 1", "work 2"]
 
 
 # --- burst times ----------------------------------------------------------------------------------

@@ -2,39 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import polars as pl
 
+from simkit.learners.studies.green.circumstances import Circumstances, Power
 from simkit.learners.studies.green.judge import best_threshold
-from simkit.learners.studies.green.trainings import FULL, LATE_LEAVE, QUICK, SMALL_POOL, Size, free
-from simkit.learners.studies.rare.judge import Judge
-from simkit.learners.studies.rare.setting import (
-    JULY,
-    PRINTED,
-    SIZES,
-    leaving,
-    printed,
-    several_sizes,
-    small_pool,
+from simkit.learners.studies.green.trainings import (
+    FULL,
+    LATE_LEAVE,
+    QUICK,
+    SMALL_POOL,
+    Size,
+    free,
+    training,
 )
+from simkit.learners.studies.rare.judge import SIZES, Judge
 from simkit.learners.studies.rare.tables import CLAIMS, NUMBERS, TABLES, draw
 from simkit.learners.studies.study import Study
-from simkit.learners.studies.trainings import train
+from simkit.learners.studies.trainings import KeptTraining, train
 from simkit.training import Workplace
 
-__all__ = ["STUDY"]
+__all__ = ["PRINTED", "STUDY"]
+
+PRINTED: Final[Mapping[Power, Circumstances]] = {
+    power: Circumstances(load=1.0, ready=5, late="stay", power=power, max_start=12)
+    for power in ("full", "wind-sun")
+}
+"""The dissertation's circumstances: ready pool of 5, load 100 %; no job leaves."""
+JULY: Final = "2019-07-01T00:00:00-06:00"
+"""Beginning of the test weather; trainings see the weather from January on."""
+
+
+def printed(place: Workplace, size: Size, power: Power, seed: int) -> KeptTraining:
+    """Return the training as printed: RARE, whose memory begins with the play of fit12."""
+    return training(
+        place, size, f"printed-{power}", "rare", PRINTED[power], size.iterations(60), seed,
+        teacher="left-over", warm_up=size.iterations(40), discount=0.995, games=size.games // 2,
+    )  # fmt: skip
 
 
 def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Train and judge what is missing: some two hours on two cores in the full version."""
-    seeds = range(size.seeds)
+    make, seeds, many = partial(training, place, size), range(size.seeds), size.iterations(150)
     full, windy = ([printed(place, size, power, seed) for seed in seeds] for power in PRINTED)
-    ppo, rare, pool = (
-        [make(place, size, seed) for seed in seeds] for make in (free, leaving, small_pool)
-    )
-    several = several_sizes(place, size, 0)
+    ppo = [free(place, size, seed) for seed in seeds]
+    rare = [
+        make("rare", "rare", LATE_LEAVE, size.iterations(60), seed, games=size.games // 2)
+        for seed in seeds
+    ]
+    pool = [make("ppo-pool5", "cocorl", SMALL_POOL, many, seed) for seed in seeds]
+    several = make("sizes", "cocorl", LATE_LEAVE, many, 0, units=[10, 20, 50])
     trainings = [*ppo, *rare, *pool, several, *full, *windy]
     train(place, trainings)
     judge, where = Judge(place, size), PRINTED["full"]
@@ -69,6 +90,6 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
 
 
 STUDY: Final = Study(
-    "rare", FULL, QUICK, measure,
+    "rare", FULL, replace(QUICK, hours=100), measure,
     numbers=NUMBERS, tables=TABLES, claims=CLAIMS, pictures={"rare": draw},
 )  # fmt: skip

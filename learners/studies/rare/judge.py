@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
@@ -24,17 +24,27 @@ from simkit.learners.studies.green.judge import (
     threshold_of,
 )
 from simkit.learners.studies.green.trainings import LATE_LEAVE, Size, kind_of
-from simkit.learners.studies.rare.setting import HEURISTICS, within_12_h
 from simkit.learners.studies.results import BOUND, long
 from simkit.learners.studies.trainings import KeptTraining, digest_of, kept_table
 from simkit.scenario import Scenario
 from simkit.training import Workplace
 
+SIZES: Final = (10, 20, 50, 100, 300, 1200)
+"""Units of the pools on which agents are judged."""
+HEURISTICS: Final[Mapping[str, str]] = {
+    "fcfs": "FCFS", "sjf": "SJF", "qos": "QoS", "value": "HVF",
+}  # fmt: skip
+"""The dissertation's heuristics → their labels there; HVF: the highest value first."""
 FORECASTS: Final = {"": 0.0, ", noisy forecast": 0.2}
 """Ending of an arm → the error of its forecast at long lead times: standard deviation, a share."""
 _HOUR_S: Final = 3600.0
 _FEW: Final = 10
 """Most streams of long computations: forecasts are simulated event by event."""
+
+
+def within_12_h(order: str) -> str:
+    """Return the arm of a heuristic whose jobs start within 12 hours of their decision."""
+    return f"{order}, within 12 h"
 
 
 @dataclass(frozen=True)
@@ -94,18 +104,17 @@ class Judge:
         def compute() -> pl.DataFrame:
             parts = []
             for ending, spread in FORECASTS.items():
-                found = {
-                    arm: np.array([_simulated(where, arm, spread, each, one) for each in streams])
+                qos, fit0, agent = (
+                    np.array([_simulated(where, arm, spread, each, one) for each in streams])
                     for arm in ("qos", "fit0", kind)
-                }
-                found[f"{kind} to qos"] = found[kind] - found["qos"]
-                parts += [
-                    pl.DataFrame({"stream": streams, "value": values}).with_columns(
-                        pl.lit(f"{arm}{ending}").alias("arm"),
-                        pl.lit(seed if arm.startswith(kind) else None, pl.Int64).alias("seed"),
-                    )
-                    for arm, values in found.items()
-                ]
+                )
+                for arm, own, values in (
+                    ("qos", None, qos), ("fit0", None, fit0), (kind, seed, agent),
+                    (f"{kind} to qos", seed, agent - qos),
+                ):  # fmt: skip
+                    part = pl.DataFrame({"stream": streams, "value": values})
+                    labels = {"arm": pl.lit(f"{arm}{ending}"), "seed": pl.lit(own, pl.Int64)}
+                    parts.append(part.with_columns(**labels))
             return pl.concat(parts)
 
         key = digest_of([asdict(where), len(streams), one.digest, FORECASTS])

@@ -10,7 +10,7 @@ from simkit.analysis.plot_style import COLOURS
 from simkit.learners.studies.green.judge import FIT, threshold_of
 from simkit.learners.studies.green.trainings import drawn
 from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED, Claim, Rows, grid
-from simkit.learners.studies.rare.setting import HEURISTICS, SIZES, within_12_h
+from simkit.learners.studies.rare.judge import HEURISTICS, SIZES, within_12_h
 from simkit.learners.studies.results import Results
 from simkit.learners.studies.study import empty_figure
 
@@ -183,19 +183,15 @@ CLAIMS: Final = [
     )
     for figure, words, places, rules, least in _TESTED
 ]  # fmt: skip
-NUMBERS: Final[Mapping[str, Callable[[Results], Any]]] = {
+NUMBERS: Final[Mapping[str, Callable[[Results], float]]] = {
     f"{place} over {name}": partial(over_best, place=place, rules=some)
     for _, _, places, rules, _ in _TESTED
     for place in places
     for name, some in (
         (rules, _NAMED[rules]), (within_12_h(rules), tuple(map(within_12_h, _NAMED[rules]))),
     )
-} | {
-    "threshold of the gap": lambda results: results.ask(
-        f"value | {_threshold(results)} | {LEAVE} | gap=qos | percent"
-    )
 }  # fmt: skip
-"""By how many percent the agent is above the best of the rules of a claim, and one more."""
+"""By how many percent the agent is above the best of the rules of a claim."""
 
 
 # --- picture --------------------------------------------------------------------------------------

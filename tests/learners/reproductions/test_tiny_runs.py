@@ -21,7 +21,6 @@ from simkit.learners.run_times.burst_classifier import Settings
 from simkit.learners.studies import cocorl, deeprm, launchpad, rare, rlscheduler, schedqrm, sofia
 from simkit.learners.studies.deeprm.trainings import DeepRMSetting, Ours
 from simkit.learners.studies.green.trainings import Size
-from simkit.learners.studies.launchpad import trainings as on_data
 from simkit.learners.studies.rlscheduler.logs import RLSchedulerSetting
 from simkit.learners.studies.schedqrm.classifiers import SPLITS, BurstSetting
 from simkit.learners.studies.schedqrm.logs import CANDIDATES, LogSetting
@@ -91,8 +90,10 @@ TINY = {
         ),),
         "deeprm.csv", rules_finish_all_jobs,
     ),
-    "launchpad": Tiny(launchpad.STUDY.carry_out, (replace(GREEN, streams=10, episodes=2),),
-                      "launchpad.csv", lambda judged: {"pool 5", "pool 15"} <= set(judged["case"])),
+    "launchpad": Tiny(
+        launchpad.STUDY.carry_out, (replace(GREEN, share=0.001, streams=10, episodes=2),),
+        "launchpad.csv", lambda judged: {"pool 5", "pool 15"} <= set(judged["case"]),
+    ),
     "rare": Tiny(rare.STUDY.carry_out, (GREEN,), "rare.csv", nobody_is_above_the_bound,
                  marks=SLOW),
     "rlscheduler": Tiny(
@@ -130,20 +131,13 @@ TINY = {
 """Reproduction → how it is tried."""
 
 
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make small what settings do not: updates of offline trainings."""
-    monkeypatch.setattr(on_data, "UPDATES", 2)
-    monkeypatch.setenv("SIMKIT_DATA", str(DATA))
-
-
 def test_every_reproduction_is_tried():
     assert plugins.names("simkit.reproductions") == sorted(TINY)
 
 
-@pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("name", [pytest.param(name, marks=TINY[name].marks) for name in TINY])
-def test_a_tiny_run_to_the_page(name, tmp_path):
+def test_a_tiny_run_to_the_page(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("SIMKIT_DATA", str(DATA))
     tiny = TINY[name]
     real_file(tiny.needs)
     said = list[str]()

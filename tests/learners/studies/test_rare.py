@@ -11,10 +11,9 @@ from trainings import workplace
 from simkit.learners.games.ready_pool import HORIZON
 from simkit.learners.studies.green.trainings import QUICK
 from simkit.learners.studies.page import Contents, fill
-from simkit.learners.studies.rare import STUDY
+from simkit.learners.studies.rare import PRINTED, STUDY
 from simkit.learners.studies.rare import judge as judge_of_rare
-from simkit.learners.studies.rare.judge import Judge
-from simkit.learners.studies.rare.setting import HEURISTICS, PRINTED, SIZES, within_12_h
+from simkit.learners.studies.rare.judge import HEURISTICS, SIZES, Judge, within_12_h
 from simkit.learners.studies.rare.tables import CLAIMS, LEAVE, meets
 from simkit.learners.studies.results import COLUMNS, Results
 

@@ -144,17 +144,18 @@ def _heads(cases: Iterable[str], more: str) -> dict[str, str]:
 
 
 def _slowdowns(
-    results: Results, arms: Iterable[str], heads: Mapping[str, str],
+    results: Results, arms: Iterable[str], cases: Sequence[str], option: str = " : .3f",
     more: Mapping[str, str | Callable[[str], str]] | None = None,
     labels: Mapping[str, str] = LABELS,
 ) -> Rows:  # fmt: skip
-    """Return the answers for those arms that there are."""
-    known, columns = set(results.rows["arm"]), dict(more or {})
-    shown = {
+    """Return a question in each case for those arms that there are, and further columns."""
+    known = results.arms("slowdown", cases[0])
+    columns = {
         head: lambda arm, asked=asked: _shown(results, asked.replace("{}", arm))
-        for head, asked in heads.items()
+        for head, asked in _heads(cases, option).items()
     }
-    return grid(results, [arm for arm in arms if arm in known], shown | columns, labels=labels)
+    chosen = [arm for arm in arms if arm in known]
+    return grid(results, chosen, columns | dict(more or {}), labels=labels)
 
 
 def _seeds(results: Results, arm: str, case: str) -> int:
@@ -226,8 +227,8 @@ def steps(results: Results) -> Rows:
         "trainings that meet the bar": partial(meet_bar, results),
         "decisions": "decisions | {} | training : ,.0f",
     }
-    heads = _heads(AT_ONCE, f" | less={REFERENCE} : +.3f")
-    return _slowdowns(results, trainings.KINDS, heads, more, labels={})
+    option = f" | less={REFERENCE} : +.3f"
+    return _slowdowns(results, trainings.KINDS, AT_ONCE, option, more, labels={})
 
 
 def by_class(results: Results, arm: str, metric: str) -> Floats:
@@ -306,14 +307,14 @@ TABLES: Final[Mapping[str, Callable[[Results], Rows]]] = {
     "models": models, "learning": learning, "burst classes": burst_classes,
     "calibration": calibration, "kinds": kinds,
     "at once": partial(
-        _slowdowns, arms=(*judge.OF_SLOTS, *RULES, *_AGENTS), heads=_heads(AT_ONCE, " : .3f")
+        _slowdowns, arms=(*judge.OF_SLOTS, *RULES, *_AGENTS), cases=AT_ONCE
     ),
     "at once, differences": partial(
         differences, cases=AT_ONCE, pairs=[(arm, REFERENCE) for arm in (BEST_RULE, *_AGENTS)]
     ),
     "other rules": other_rules, "steps": steps, "classes": classes,
     "arriving": partial(
-        _slowdowns, arms=(*judge.OF_SLOTS, ALL_PARTS, PPO), heads=_heads(ARRIVING, " : .3f")
+        _slowdowns, arms=(*judge.OF_SLOTS, ALL_PARTS, PPO), cases=ARRIVING
     ),
     "arriving, differences": partial(
         differences, cases=ARRIVING,

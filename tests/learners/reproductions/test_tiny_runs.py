@@ -83,7 +83,7 @@ TINY = {
         (DeepJSSetting(
             trained=2, judged=(201, 205), seeds=2, ten_machines_seeds=1, program_seeds=1,
             repeats=1, alone=1, generations=1, variant_repeats=1, draws=2, machines=(7,),
-            less={"deepjs": {"rollouts": 6}, "fitness": {"candidates": 4, "job_sets": 2}},
+            less={"deepjs": {"rollouts": 3}, "fitness": {"candidates": 4, "job_sets": 2}},
         ),),
         "deepjs.csv", makespans_are_above_the_bound, "alibaba/cloudsimpy_jobs.csv.gz",
     ),

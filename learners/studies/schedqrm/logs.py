@@ -81,7 +81,7 @@ class LogSetting:
 
 FULL: Final = LogSetting(10, tuple(CANDIDATES), 0.2, 0.05)
 QUICK: Final = LogSetting(
-    1, tuple(name for name in CANDIDATES if name != "learned classes"), 0.03, 0.01, every=250
+    1, tuple(name for name in CANDIDATES if name != "learned classes"), 0.02, 0.01, every=250
 )
 
 

@@ -109,7 +109,7 @@ PPO_ROLLOUTS: Final = 8
 """Episodes that PPO plays of each job set."""
 KINDS: Final = (*LADDER, *WITHOUT, PPO)
 FULL: Final = SchedQRMSetting(3, 120, 360, 300, KINDS, 100)
-QUICK: Final = SchedQRMSetting(1, 10, 120, 40, ("paper", "+ mask", WHOLE, PPO), 5)
+QUICK: Final = SchedQRMSetting(1, 10, 120, 30, ("paper", "+ mask", WHOLE, PPO), 5)
 
 
 ONLINE_DQN: Final[Mapping[str, Any]] = {

@@ -4,8 +4,7 @@
 
 TABLE is DeepJS's table of jobs, `cloudsimpy_jobs.csv.gz`. FOLDER contains CloudSimPy's schedules:
 `makespans_0_202.csv` (chunk, policy, makespan) and `placements_0_3.csv.gz` (chunk, policy, job_id,
-task_id, instance, machine, start, end). Prints rows of Markdown; the exit code is 1 if a makespan
-or a placement under CloudSimPy's rules differs from CloudSimPy's own.
+task_id, instance, machine, start, end). Prints Markdown; exits with 1 if a schedule differs.
 """
 
 from __future__ import annotations

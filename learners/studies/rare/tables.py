@@ -207,7 +207,7 @@ def draw(results: Results) -> Figure:
     left.set_ylabel("value ratio, points")
     _panel(right, results, "leave", {**lines, _threshold(results): "threshold"}, "sizes")
     right.set_title("late jobs leave, 120 %", fontsize=9.5)
-    right.legend(fontsize=8)
+    right.legend(fontsize=8, ncols=2, loc="center", bbox_to_anchor=(0.6, 0.32))
     return figure
 
 

@@ -70,10 +70,10 @@ class KeptTraining:
 
 
 def train(place: Workplace, trainings: Iterable[KeptTraining]) -> None:
-    """Run the trainings that are not complete yet."""
+    """Run the trainings that are not complete yet; equal ones are the same training."""
     (place.work / "trainings").mkdir(exist_ok=True)
-    todo = [(one.scenario, one.folder) for one in trainings]
-    train_all(todo, workers=place.workers, say=place.say)
+    todo = {one.folder: (one.scenario, one.folder) for one in trainings}
+    train_all(list(todo.values()), workers=place.workers, say=place.say)
 
 
 def kept_table(

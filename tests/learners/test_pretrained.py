@@ -12,16 +12,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trainings import workplace
 
 from simkit.learners.reproductions.deepjs import study as deepjs
-from simkit.learners.reproductions.deeprm.one_agent import ALONE, FULL, MIXED, ppo_scenario
-from simkit.learners.reproductions.deeprm.study import judged_scenario
+from simkit.learners.studies.deeprm.trainings import (
+    ALL,
+    ALONE,
+    FULL,
+    our_agents,
+    scenario_at,
+)
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import agent_folder, agent_names
 from simkit.training.evaluate import Candidate, evaluate
 
-KINDS = {"deeprm-70": ALONE, "deeprm-mixed": MIXED}
-"""Agent → kind of training in the reproduction."""
+TRAININGS = {"deeprm-mixed": (ALL, 0), "deeprm-70": (ALONE, 0)}
+"""Agent → arm of the study, and its seed."""
 
 
 def whole(stated: dict[str, Any]) -> dict[str, Any]:
@@ -33,16 +39,17 @@ def whole(stated: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_they_are_those_of_the_reproduction(tmp_path):
-    assert agent_names() == sorted([*KINDS, "fitness-alibaba"])
-    for name, kind in KINDS.items():
+    assert agent_names() == sorted([*TRAININGS, "fitness-alibaba"])
+    arms = {agents.arm: agents for agents in our_agents(workplace(tmp_path), FULL)}
+    for name, (arm, seed) in TRAININGS.items():
         folder = agent_folder(name, tmp_path)
         weights = (folder / "weights.safetensors").read_bytes()
         description = json.loads((folder / "agent.json").read_text())
         assert description["weights_sha256"] == hashlib.sha256(weights).hexdigest()
-        trained = ppo_scenario(kind, 0, FULL)
+        trained = arms[arm].kept[seed].scenario
         assert trained.learn is not None
         assert description["learner"] == "ppo"
-        assert description["seed"] == 0
+        assert description["seed"] == seed
         assert description["curve_end"]["iteration"] == trained.learn.iterations
         arguments = json.loads(json.dumps(dict(trained.learn.arguments)))
         assert description["arguments"].items() >= arguments.items()
@@ -77,12 +84,13 @@ SJF = {"name": "slotted-sjf"}
 def test_they_are_better_than_rules_on_unseen_job_sets(load, gains):
     """On forty sets of the thousand that the page of the reproduction has, with intervals."""
     agents = [
-        Candidate("agent", {"agent": name, "args": {"choose": "greedy"}}, name) for name in KINDS
+        Candidate("agent", {"agent": name, "args": {"choose": "greedy"}}, name)
+        for name in TRAININGS
     ]
     rules = [Candidate("policy", rule, rule["name"]) for rule, _ in gains]
-    judged = evaluate(judged_scenario(load), [*agents, *rules], seeds=range(1000, 1040), workers=1)
+    judged = evaluate(scenario_at(load), [*agents, *rules], seeds=range(1000, 1040), workers=1)
     found = {one.label: one for one in judged.candidates}
-    for name in KINDS:
+    for name in TRAININGS:
         assert found[name].unfinished == 0
         for rule, gain in gains:
             assert found[name].pooled_mean < (1 - gain) * found[rule["name"]].pooled_mean

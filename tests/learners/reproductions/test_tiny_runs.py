@@ -14,18 +14,17 @@ from trace_files import DATA, real_file
 from trainings import workplace
 
 from simkit import plugins
-from simkit.learners.reproductions import deepjs, deeprm, schedqrm, sofia
+from simkit.learners.reproductions import deepjs, schedqrm
 from simkit.learners.reproductions.deepjs.judge import BOUND
 from simkit.learners.reproductions.deepjs.study import DeepJSSetting
-from simkit.learners.reproductions.deeprm.study import HEURISTICS as DEEPRM_RULES
-from simkit.learners.reproductions.deeprm.study import RESERVING, WITHHOLDING, DeepRMSetting, tasks
-from simkit.learners.reproductions.green import cocorl, launchpad, rare, studies
-from simkit.learners.reproductions.green.launchpad import runs
-from simkit.learners.reproductions.green.studies import Size
+from simkit.learners.reproductions.green import rare
 from simkit.learners.reproductions.schedqrm import classifiers, logs, study
-from simkit.learners.reproductions.sofia.study import METHODS, SofiaSetting
-from simkit.learners.studies import rlscheduler
+from simkit.learners.studies import cocorl, deeprm, launchpad, rlscheduler, sofia
+from simkit.learners.studies.deeprm.trainings import DeepRMSetting, Ours
+from simkit.learners.studies.green.trainings import Size
+from simkit.learners.studies.launchpad import trainings as on_data
 from simkit.learners.studies.rlscheduler.logs import RLSchedulerSetting
+from simkit.learners.studies.sofia.trainings import SofiaSetting
 
 GREEN = Size(seeds=1, share=0.01, games=4, held_out=2, streams=6, tuning=2, hours=60, episodes=1)
 
@@ -54,25 +53,18 @@ def makespans_are_above_the_bound(judged: pl.DataFrame) -> bool:
     )
 
 
-DEEPRM = DeepRMSetting(
-    trained=(70, 130), judged=(70, 130), seeds=1, further_seeds=1, iterations=1, long_iterations=1,
-    job_sets=2, rollouts=2, held_out=2,
-)  # fmt: skip
-
-
-def everyone_is_judged_with_all_jobs(judged: pl.DataFrame) -> bool:
-    rules = {*DEEPRM_RULES, *RESERVING, *WITHHOLDING}
-    of_rules = judged.filter(pl.col("label").is_in(list(rules)))
+def rules_finish_all_jobs(judged: pl.DataFrame) -> bool:
+    of_rules = judged.filter(pl.col("seed").is_null(), pl.col("unfinished").is_not_null())
     return (
-        set(judged["label"]) == {task.name for task in tasks(DEEPRM)} | rules
-        and of_rules["unfinished"].sum() == 0
-        and bool((judged["mean_slowdown"] >= 1).all())
+        of_rules["unfinished"].sum() == 0
+        and bool((judged["slowdown"].drop_nulls() >= 1).all())
+        and {"SJF", "trained for completion time", "agents of 70 %"} <= set(judged["arm"])
     )
 
 
 TINY = {
-    "cocorl": Tiny(cocorl.carry_out, (replace(GREEN, seeds=2),), "cocorl.csv",
-                   lambda judged: set(judged["load"]) >= {20, 120}, marks=SLOW),
+    "cocorl": Tiny(cocorl.STUDY.carry_out, (replace(GREEN, seeds=2),), "cocorl.csv",
+                   lambda judged: set(judged["case"]) >= {20, 120}, marks=SLOW),
     "deepjs": Tiny(
         deepjs.carry_out,
         (DeepJSSetting(
@@ -83,10 +75,16 @@ TINY = {
         marks=SLOW,
     ),
     "deeprm": Tiny(
-        deeprm.carry_out, (DEEPRM,), "deeprm.csv", everyone_is_judged_with_all_jobs, marks=SLOW
+        deeprm.STUDY.carry_out,
+        (DeepRMSetting(
+            trained=(70, 130), judged=(70, 130), seeds=1, iterations=1, long_iterations=1,
+            job_sets=2, rollouts=2, held_out=2, all_loads=Ours(1, 60, 0.02),
+            alone=Ours(1, 2, 0.01), choosing=2, judging=4,
+        ),),
+        "deeprm.csv", rules_finish_all_jobs,
     ),
-    "launchpad": Tiny(launchpad.carry_out, (replace(GREEN, streams=10, episodes=2),), "launchpad.csv",
-                      lambda judged: set(judged["pool"]) == {5, 15}),
+    "launchpad": Tiny(launchpad.STUDY.carry_out, (replace(GREEN, streams=10, episodes=2),),
+                      "launchpad.csv", lambda judged: {"pool 5", "pool 15"} <= set(judged["case"])),
     "rare": Tiny(rare.carry_out, (GREEN,), "rare.csv",
                  lambda judged: judged["value"].is_between(0, 1).all(), marks=SLOW),
     "rlscheduler": Tiny(
@@ -104,14 +102,13 @@ TINY = {
         "schedqrm-loads.csv", lambda judged: (judged["slowdown"] >= 1).all(), marks=SLOW,
     ),
     "sofia": Tiny(
-        sofia.carry_out,
+        sofia.STUDY.carry_out,
         (SofiaSetting(
             seeds=2, iterations=3, pilot_iterations=1, held_out_every=1, batches={0.7: 1, 0.4: 1},
-            timed=1, methods=tuple(METHODS),
-            arguments={"job_sets": 2, "rollouts": 2, "held_out_sets": 2},
+            timed=1, arguments={"job_sets": 2, "rollouts": 2, "held_out_sets": 2},
             workload={"positions": 12},
         ),),
-        "sofia-judged.csv", lambda judged: judged["unfinished"].sum() == 0,
+        "sofia.csv", lambda judged: judged["unfinished"].drop_nulls().sum() == 0,
     ),
 }  # fmt: skip
 """Reproduction → how it is tried."""
@@ -121,11 +118,7 @@ TINY = {
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make small what settings do not: updates of offline trainings, classifiers, replays of logs."""
 
-    def short(trainings: Any) -> list[Any]:
-        return [replace(one, arguments={**one.arguments, "updates": 2}) for one in trainings]
-
-    monkeypatch.setattr(runs, "data_tasks", lambda *told: short(studies.data_tasks(*told)))
-    monkeypatch.setattr(runs, "online", lambda *told: short([studies.online(*told)])[0])
+    monkeypatch.setattr(on_data, "UPDATES", 2)
     small = classifiers.ClassifierSetting(
         dict.fromkeys(classifiers.SPLITS, 1), (0.5,), 240,
         replace(classifiers.PUBLISHED, passes=2), replace(classifiers.TUNED, passes=2),

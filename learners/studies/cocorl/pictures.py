@@ -1,0 +1,85 @@
+"""The pictures of the study of CoCoRL: value against cost, and figures 6.4 to 6.7."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from simkit.analysis.plot_style import COLOURS
+from simkit.learners.studies.cocorl.tables import COMPARED, LIMITS, LOADS, PANELS, RULES, TRAINED
+from simkit.learners.studies.green.judge import THRESHOLDS, threshold_of
+from simkit.learners.studies.green.trainings import drawn
+from simkit.learners.studies.results import Results
+from simkit.learners.studies.study import empty_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_OTHERS: Final = tuple(LIMITS)[2:]
+_KINDS: Final[Mapping[str, Sequence[str]]] = {
+    "without a limit": ["ppo"], "limit 50 %": ["half-of-ppo"], "other limits, by share": _OTHERS,
+    "with reject": ["ppo-reject", "half-of-ppo-reject"],
+    "limit 50 %, small integral gain": ["half-of-ppo-slow"],
+}  # fmt: skip
+
+
+def frontier(results: Results) -> Figure:
+    """Draw value against cost of rules and agents; empty circles draw their actions."""
+    figure = empty_figure(8.0, 4.4)
+    axes, ink = figure.subplots(), COLOURS[5]
+    costs, values = _points(results, [threshold_of(theta) for theta in THRESHOLDS])
+    axes.plot(costs, values, color=ink, marker=".", linewidth=1.0, label="threshold rules")
+    for theta, cost, value in zip(THRESHOLDS, costs, values, strict=True):
+        if theta > 0 and round(20 * theta) % 2 == 0:
+            axes.annotate(f"{theta:.1f}", (cost, value), (0, -11), textcoords="offset points",
+                          fontsize=7.5, color=ink, ha="center")  # fmt: skip
+    for arm, (right, side) in {
+        "fcfs": (6, "left"), "sjf": (-6, "right"), "value": (6, "left"),
+    }.items():  # fmt: skip
+        at = results.mean("cost", arm, TRAINED), results.mean("value", arm, TRAINED)
+        axes.plot(*at, color=ink, marker="x", linestyle="")
+        axes.annotate(RULES[arm], at, (right, -3), textcoords="offset points", fontsize=8, ha=side)
+    for colour, (label, arms) in zip(COLOURS, _KINDS.items(), strict=False):
+        axes.plot(*_points(results, arms), color=colour, marker="o", linestyle="", label=label)
+        axes.plot(*_points(results, [drawn(arm) for arm in arms]), color=colour, marker="o",
+                  markerfacecolor="none", linestyle="")  # fmt: skip
+    for arm in _OTHERS:
+        at = results.mean("cost", arm, TRAINED), results.mean("value", arm, TRAINED)
+        axes.annotate(LIMITS[arm], at, (5, 4), textcoords="offset points", fontsize=7.5,
+                      color=COLOURS[2])  # fmt: skip
+    axes.set(xlabel="cost: waiting jobs, mean over the hours", ylabel="value ratio")
+    axes.legend(fontsize=8)
+    return figure
+
+
+def _points(results: Results, arms: Sequence[str]) -> tuple[list[float], list[float]]:
+    """Return costs and values of each training of some arms."""
+    costs, values = (
+        [float(one) for arm in arms for one in results.values(metric, arm, TRAINED)[0].mean(axis=1)]
+        for metric in ("cost", "value")
+    )
+    return costs, values
+
+
+def over_loads(results: Results) -> Figure:
+    """Draw each metric over the load."""
+    figure = empty_figure(8.0, 6.0)
+    panels = figure.subplots(2, 2).ravel()
+    loads, order = [int(load) for load in LOADS], (5, 4, 2, 3, 0, 1)
+    for axes, (metric, label) in zip(panels, PANELS.items(), strict=True):
+        for number, arm in zip(order, COMPARED, strict=False):
+            values = [results.mean(metric, arm, load, seed=0) for load in LOADS]
+            axes.plot(loads, values, color=COLOURS[number], label=COMPARED[arm], marker=".",
+                      linewidth=1.0 if arm in RULES else 1.8)  # fmt: skip
+        axes.set(xlabel="load, %", ylabel=label.removesuffix(", %"), xticks=loads)
+    ticks = [0.01, 0.03, 0.1, 0.3, 1, 3]
+    panels[-1].set_yscale("log")
+    panels[-1].set_yticks(ticks, labels=[f"{tick:g}" for tick in ticks])
+    panels[-1].minorticks_off()
+    panels[0].legend(fontsize=8)
+    return figure
+
+
+PICTURES: Final[Mapping[str, Callable[[Results], Figure]]] = {
+    "cocorl-frontier": frontier, "cocorl-loads": over_loads,
+}  # fmt: skip

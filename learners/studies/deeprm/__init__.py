@@ -1,0 +1,57 @@
+"""`simkit reproduce deeprm`: the figures of the paper, and an agent of ours for all loads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import polars as pl
+
+from simkit.learners.studies.deeprm.judge import METRICS, judge_all
+from simkit.learners.studies.deeprm.pictures import PICTURES
+from simkit.learners.studies.deeprm.tables import CLAIMS, CURVE, LEARNING, NUMBERS, TABLES
+from simkit.learners.studies.deeprm.trainings import (
+    FULL,
+    QUICK,
+    Agents,
+    DeepRMSetting,
+    our_agents,
+    paper_agents,
+)
+from simkit.learners.studies.deeprm.withheld import watch
+from simkit.learners.studies.results import long
+from simkit.learners.studies.study import Study
+from simkit.learners.studies.trainings import train
+from simkit.training import Workplace
+
+__all__ = ["STUDY"]
+
+
+def measure(place: Workplace, setting: DeepRMSetting) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """Train and judge what is missing: on one core some four hours in the full version."""
+    papers, ours = paper_agents(place, setting), our_agents(place, setting)
+    train(place, [one for agents in (*ours, *papers) for one in agents.kept])
+    rows, chosen = judge_all(place, setting, papers, ours)
+    parts = [rows, *curves(papers), watch(place, papers, setting.held_out)]
+    facts: dict[str, Any] = {"items": "job sets", "chosen rules": chosen}
+    for agents in ours:
+        facts[f"{agents.arm}, s"] = ", ".join(f"{one.seconds:.0f}" for one in agents.kept)
+    seconds = sum(one.seconds for agents in papers for one in agents.kept)
+    facts["trainings by the paper's recipe, s"] = f"{seconds:,.0f}"
+    return pl.concat(parts), facts
+
+
+def curves(papers: Sequence[Agents]) -> Iterator[pl.DataFrame]:
+    """Yield the curves of trainings at every evaluation; an item is an iteration."""
+    for agents in papers:
+        for seed, one in enumerate(agents.kept):
+            arm, case, trained = (pl.lit(each) for each in (agents.arm, LEARNING, seed))
+            curve, metrics = one.curve.drop_nulls(CURVE), (CURVE, "return", "return_best")
+            yield long(curve, metrics, arm=arm, case=case, item="iteration", seed=trained)
+
+
+STUDY: Final = Study(
+    "deeprm", FULL, QUICK, measure,
+    metrics=METRICS, numbers=NUMBERS, tables=TABLES, claims=CLAIMS, pictures=PICTURES,
+    pages=("deeprm", "deeprm-one-agent"),
+)  # fmt: skip

@@ -1,0 +1,70 @@
+"""Action agreement: how often an agent would do what a rule does.
+
+The rule plays; at each of its decisions the agent is asked what it would do instead. This is the
+metric of table 7.1 of the dissertation on power-modulated datacenters (University of Virginia,
+2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from functools import partial
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from simkit.learners.studies.green.circumstances import Circumstances
+from simkit.learners.studies.green.judge import JUDGED_AFRESH, Candidate, games_of, rule
+from simkit.learners.studies.launchpad.data import MIXES
+from simkit.learners.studies.results import long
+from simkit.learners.studies.trainings import digest_of, kept_table
+from simkit.training import Workplace
+
+METRICS: Final = {"all": "agreement", "choice": "agreement with a choice", "decisions": "choices"}
+"""The share of decisions with equal actions, the same where more than one job could start, and how
+often that was so."""
+
+
+def agreement(
+    place: Workplace, where: Circumstances, candidates: Iterable[Candidate], data: str,
+    streams: int,
+) -> pl.DataFrame:  # fmt: skip
+    """Return how often candidates agree with each rule of a mix, as a long table; kept.
+
+    The items are the rules, by their place in the mix of all four.
+
+    Args:
+        place: keeps results.
+        where: circumstances.
+        candidates: rules and agents to ask.
+        data: the mix whose rules play.
+        streams: number of streams, the first ones of the test streams.
+    """
+    tables = []
+    for one in candidates:
+        for item, played in enumerate(map(rule, MIXES[data])):
+            key = digest_of([asdict(where), played.digest, one.digest, streams, JUDGED_AFRESH])
+            path = place.work / "agreement" / f"{key}.parquet"
+            found = kept_table(place, path, partial(_ask, where, one, played, streams))
+            mine = {"arm": one.arm, "seed": one.seed, "case": f"pool {where.ready}, {data}"}
+            literal = {name: pl.lit(told) for name, told in {**mine, "item": item}.items()}
+            tables.append(long(found.rename(METRICS), list(METRICS.values()), **literal))
+    return pl.concat(tables)
+
+
+def _ask(where: Circumstances, one: Candidate, played: Candidate, streams: int) -> pl.DataFrame:
+    games = games_of(where, streams, named=JUDGED_AFRESH)
+    plays, asked = played.make(), one.make()
+    same, count = np.zeros(2, np.int64), np.zeros(2, np.int64)  # with a choice, and all
+    while len(games.active):
+        done = plays(games)
+        agrees, choice = asked(games) == done, games.mask()[:, :-1].sum(axis=1) > 1
+        same += int(agrees[choice].sum()), int(agrees.sum())
+        count += int(choice.sum()), len(choice)
+        games.step(done)
+    share = same / np.maximum(count, 1)
+    return pl.DataFrame(
+        {"choice": [float(share[0])], "all": [float(share[1])], "decisions": [int(count[0])]}
+    )

@@ -1,0 +1,140 @@
+"""The tables of the study of Launchpad: bars, everyone beside the rules, action agreement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from simkit.learners.studies.green.judge import threshold_of
+from simkit.learners.studies.green.trainings import LATE_LEAVE, SMALL_POOL, drawn
+from simkit.learners.studies.launchpad.data import MIXES
+from simkit.learners.studies.launchpad.trainings import KINDS
+from simkit.learners.studies.page import Rows, grid, told
+from simkit.learners.studies.results import Results
+
+LARGE, SMALL = LATE_LEAVE.ready, SMALL_POOL.ready
+"""Places in the two ready pools; their cases are ``pool N``, of agreement ``pool N, DATA``."""
+RULES: Final[Mapping[str, str]] = {"qos": "QoS", "sjf": "SJF", "fcfs": "FCFS", "value": "HVF"}
+"""Order → its label in the dissertation."""
+LABELS: Final = dict(zip(KINDS, ("clone", "offline", "offline + online"), strict=True))
+DATA: Final = dict(zip(MIXES, ("QoS", "QoS and SJF", "four rules"), strict=True))
+ACTIONS: Final[Mapping[str, Callable[[str], str]]] = {"drawn": drawn, "likeliest": str}
+OF_FOUR_RULES: Final = {
+    **{f"{kind}-combo": label for kind, label in LABELS.items()}, "online": "online alone",
+}  # fmt: skip
+"""Arm at the pool of 15 → label."""
+OF_THREE_SETS: Final = {
+    f"{kind}-{data}-pool{SMALL}": f"{label}: {words}"
+    for kind, label in LABELS.items()
+    for data, words in DATA.items()
+}
+"""Arm at the pool of 5 → label."""
+TABLE_7_1: Final[Mapping[str, tuple[float, ...]]] = {
+    "clone": (0.95, 0.99, 0.98), "offline": (0.91, 0.91, 0.87), "launch": (0.21, 0.21, 0.17),
+}  # fmt: skip
+"""Kind → published action agreement for each of the three data."""
+BARS: Final[Mapping[str, tuple[str, str, Callable[[float], bool]]]] = {
+    "clone − QoS": ("clone", "qos", lambda gap: gap <= -1.0),
+    "offline − clone": ("offline", "clone", lambda gap: gap >= 1.0),
+    "offline − QoS": ("offline", "qos", lambda gap: gap >= -0.5),
+    "off + on − clone": ("launch", "clone", lambda gap: gap > 0.0),
+    "off + on − offline": ("launch", "offline", lambda gap: gap > 0.0),
+}
+"""Difference → its two kinds, and whether a mean in points meets the bar; at the pool of 15."""
+
+
+def difference(bar: str, actions: str) -> str:
+    """Return the question for one of `BARS`."""
+    act, (mine, other, _) = ACTIONS[actions], BARS[bar]
+    baseline = other if other in RULES else act(f"{other}-combo")
+    return f"value | {act(f'{mine}-combo')} | pool {LARGE} | less={baseline} | percent"
+
+
+def bar_met(results: Results, bar: str, actions: str) -> str:
+    """Return how many seeds meet a bar: ``2 of 3``."""
+    found = results.ask(difference(bar, actions))
+    met = [BARS[bar][2](gap) for gap in found.by_seed or (found.value,)]
+    return f"{sum(met)} of {len(met)}"
+
+
+def outcome(results: Results) -> Rows:
+    """Return the five differences, of each training and of all, and the waiting jobs of each."""
+    rows: list[Sequence[str]] = [("actions", "seed", *BARS, "waiting jobs of the three")]
+    for actions, act in ACTIONS.items():
+        gaps = [difference(bar, actions) for bar in BARS]
+        costs = [f"cost | {act(f'{kind}-combo')} | pool {LARGE}" for kind in KINDS]
+        seeds = len(results.values("cost", act("clone-combo"), f"pool {LARGE}")[0])
+        for label, by in (("all", ""), *((str(seed), f" | seed={seed}") for seed in range(seeds))):
+            waiting = ", ".join(told(results, f"{cost}{by} : .1f") for cost in costs)
+            cells = (told(results, f"{gap}{by} : +.2f ±") for gap in gaps)
+            rows.append((actions, label, *cells, waiting))
+        rows.append((actions, "bars met", *(bar_met(results, bar, actions) for bar in BARS), ""))
+    return rows
+
+
+def best_threshold_rule(results: Results, pool: int) -> str:
+    """Return the threshold rule that was chosen on other streams."""
+    return threshold_of(results.facts[f"θ, pool {pool}"])
+
+
+def everyone(results: Results, pool: int, agents: Mapping[str, str]) -> Rows:
+    """Return the rules and some agents (arm → label) with a ready pool."""
+    best, asked = best_threshold_rule(results, pool), f" | {{}} | pool {pool}"
+    labels = {**RULES, best: best.replace("threshold", "threshold rule, θ")}
+    for arm, label in agents.items():
+        labels |= {act(arm): f"{label}, {actions}" for actions, act in ACTIONS.items()}
+    return grid(
+        results, list(labels),
+        {
+            "value ratio, %": f"value{asked} | percent : .2f",
+            "points over QoS": f"value{asked} | less=qos | percent : +.2f ±",
+            "over the threshold rule": f"value{asked} | less={best} | percent : +.2f ±",
+            "waiting jobs": f"cost{asked} : .1f",
+            "jobs completed, %": f"completed{asked} | percent : .1f",
+        },
+        labels=labels,
+    )  # fmt: skip
+
+
+def spread(results: Results, kind: str, actions: str) -> float:
+    """Return the points of value from the best to the worst of three sets of data."""
+    arms = [ACTIONS[actions](f"{kind}-{data}-pool{SMALL}") for data in MIXES]
+    values = [100 * results.mean("value", arm, f"pool {SMALL}") for arm in arms]
+    return max(values) - min(values)
+
+
+def agreements(results: Results) -> Rows:
+    """Return table 7.1: of all decisions, and of those with a choice."""
+    cases = [*(f"pool {SMALL}, {data}" for data in MIXES), f"pool {LARGE}, combo"]
+    heads = [*(f"{label}, pool {SMALL}" for label in DATA.values()), f"four rules, pool {LARGE}"]
+    rows: list[Sequence[str]] = [("", *heads, "dissertation")]
+    asked = {"the rule QoS itself": (["qos"] * len(cases), "")}
+    for kind, label in reversed(LABELS.items()):
+        arms = [*(f"{kind}-{data}-pool{SMALL}" for data in MIXES), f"{kind}-combo"]
+        published = " / ".join(f"{100 * share:.0f}" for share in TABLE_7_1[kind])
+        mine = {f"{label}, {actions}": ([act(arm) for arm in arms], published)
+                for actions, act in ACTIONS.items()}  # fmt: skip
+        asked = mine | asked
+    for label, (arms, published) in asked.items():
+        shares = (
+            told(results, f"{metric} | {arm} | {case} | percent : .0f")
+            for arm, case in zip(arms, cases, strict=True)
+            for metric in ("agreement", "agreement with a choice")
+        )
+        cells = (" / ".join(both) for both in zip(shares, shares, strict=True))
+        rows.append((label, *cells, published))
+    return rows
+
+
+def closest(results: Results, data: str) -> float:
+    """Return how often the clone of a mix agrees with the rule that it follows most, in percent."""
+    by_rule, _ = results.values("agreement", f"clone-{data}-pool{SMALL}", f"pool {SMALL}, {data}")
+    return 100 * float(by_rule.max())
+
+
+TABLES: Final[Mapping[str, Callable[[Results], Rows]]] = {
+    "outcome": outcome, "agreement": agreements,
+    "four rules": partial(everyone, pool=LARGE, agents=OF_FOUR_RULES),
+    "three sets": partial(everyone, pool=SMALL, agents=OF_THREE_SETS),
+}  # fmt: skip

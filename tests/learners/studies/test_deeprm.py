@@ -1,0 +1,113 @@
+"""The comparison with DeepRM: who is judged where, which rules are chosen, and when a bar is met."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from trainings import workplace
+
+from simkit.learners.studies.deeprm import STUDY
+from simkit.learners.studies.deeprm.judge import (
+    FAMILIES,
+    FIRST_JUDGED,
+    HEURISTICS,
+    RESERVING,
+    WITHHOLDING,
+    judge_all,
+    original,
+    seeded,
+)
+from simkit.learners.studies.deeprm.tables import BARS, BY_LOAD, by_load
+from simkit.learners.studies.deeprm.trainings import (
+    ALL,
+    ALONE,
+    COMPLETION,
+    FIXED,
+    FULL,
+    our_agents,
+    paper_agents,
+    trained_at,
+)
+from simkit.learners.studies.deeprm.withheld import _by_length
+from simkit.learners.studies.results import COLUMNS, Results
+
+
+def test_agents_for_slowdown_are_judged_everywhere_and_others_where_they_were_trained(
+    tmp_path, monkeypatch
+):
+    asked = {}
+
+    def played(_place, case, _load, rules, agents, **sets):
+        asked[case] = {*rules, *(one.arm for one in agents)}, sets
+        sums = [(label, None, case, 0, "slowdown_sum", float(n)) for n, label in enumerate(rules)]
+        return pl.DataFrame(sums, COLUMNS, orient="row")
+
+    monkeypatch.setattr("simkit.learners.studies.deeprm.judge.judged", played)
+    place = workplace(tmp_path)
+    _, chosen = judge_all(place, FULL, paper_agents(place, FULL), our_agents(place, FULL))
+    rules = {*HEURISTICS, *RESERVING, *WITHHOLDING}
+    everywhere = rules | {trained_at(load) for load in FULL.trained}
+    assert asked[original(30)][0] == everywhere
+    assert asked[original(130)][0] == everywhere | {COMPLETION}
+    assert asked[original(70)][0] == everywhere | {FIXED, ALL, ALONE, "headroom"}
+    assert asked[seeded(30)][0] == {*FAMILIES, ALL, ALONE}
+    assert chosen[seeded(30)] == {family: next(iter(FAMILIES[family])) for family in FAMILIES}
+    choosing, judging = asked["30 %, choosing"][1]["seeds"], asked[seeded(30)][1]["seeds"]
+    assert not {*choosing} & {*judging}
+    assert len(judging) == FULL.judging
+    assert judging[0] == FIRST_JUDGED
+
+
+def everyone_at(load: int, agents: tuple[float, ...], *, rule: float = 2.0) -> Results:
+    """Return eight sets on which everyone but some seeds of our agents has the same slowdown."""
+    rows = []
+    for case, arms in (
+        (original(load), [*HEURISTICS, *RESERVING, *WITHHOLDING, trained_at(70)]),
+        (seeded(load), [*FAMILIES, ALL, ALONE]),
+    ):
+        for arm in arms:
+            seeds = agents if arm in (ALL, trained_at(70)) else (rule,)
+            for seed, mean in enumerate(seeds):
+                trained = seed if len(seeds) > 1 else None
+                for item in range(8):
+                    values = {"jobs": 3.0, "unfinished": 0.0, "turnaround_sum": 12.0,
+                              "slowdown_sum": 3 * mean * (1.0 + item / 10)}  # fmt: skip
+                    rows += [(arm, trained, case, item, *one) for one in values.items()]
+    labels = {family: next(iter(members)) for family, members in FAMILIES.items()}
+    facts = {"chosen rules": {seeded(load): labels}}
+    return STUDY.results(pl.DataFrame(rows, COLUMNS, orient="row"), facts)
+
+
+@pytest.mark.parametrize(
+    ("load", "agents", "over", "met"),
+    [
+        (70, (1.80, 1.81, 1.79), "-10.0", "yes"),
+        (70, (1.20, 1.80, 2.40), "-10.0", "**no**"),  # not whatever the seed
+        (70, (2.00, 2.01, 2.02), "+0.5", "**no**"),
+        (10, (2.00, 2.01, 2.02), "+0.5", "yes"),  # at most a per cent above it
+        (10, (2.04, 2.05, 2.06), "+2.5", "**no**"),
+    ],
+)
+def test_a_bar_is_met_by_the_interval_over_seeds_too_or_by_the_mean(load, agents, over, met):
+    results = everyone_at(load, agents)
+    head, row = by_load(results, BARS)
+    found = dict(zip(head, row, strict=True))
+    assert found["one agent over it, %"].startswith(f"{over} (")
+    assert (found["met"], found["its completion time over that, %"]) == (met, "+0.0")
+    assert "–" not in [cell for row in by_load(results, BY_LOAD) for cell in row]
+
+
+def test_the_jobs_of_each_length_and_set_are_summed():
+    jobs = pl.DataFrame({
+        "item": [0, 0, 0, 1], "length": [1, 3, 1, 3], "slowdown_sum": [1.0, 2.0, 5.0, 1.5],
+        "withheld_jobs": [0, 1, 1, 0],
+    })  # fmt: skip
+    rows = _by_length("trained at 110 %", 0, jobs)
+    found = {(case, item, metric): value for _, _, case, item, metric, value in rows.iter_rows()}
+    assert found == {
+        ("jobs of 1", 0, "jobs"): 2, ("jobs of 1", 0, "slowdown_sum"): 6,
+        ("jobs of 1", 0, "withheld_jobs"): 1, ("jobs of 3", 0, "jobs"): 1,
+        ("jobs of 3", 0, "slowdown_sum"): 2, ("jobs of 3", 0, "withheld_jobs"): 1,
+        ("jobs of 3", 1, "jobs"): 1, ("jobs of 3", 1, "slowdown_sum"): 1.5,
+        ("jobs of 3", 1, "withheld_jobs"): 0,
+    }  # fmt: skip

@@ -1,0 +1,111 @@
+"""The study of Launchpad: its data, agreement, bars and claims."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from trainings import workplace
+
+from simkit.arrays import stream
+from simkit.gym.dataset import read_dataset
+from simkit.learners.games.ready_pool import ReadySource
+from simkit.learners.lockstep.ready_pool.rules import ORDERS
+from simkit.learners.studies.green.circumstances import Circumstances
+from simkit.learners.studies.green.judge import JUDGED, JUDGED_AFRESH, TUNING, Candidate, rule
+from simkit.learners.studies.launchpad.agreement import agreement
+from simkit.learners.studies.launchpad.claims import CLAIMS, verdict
+from simkit.learners.studies.launchpad.data import MIXES, Data, make, seeds_of
+from simkit.learners.studies.launchpad.tables import BARS, OF_FOUR_RULES, bar_met
+from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED
+from simkit.learners.studies.results import COLUMNS, Results
+
+WHERE = Circumstances(load=1.0, ready=5, hours=60)
+
+
+def test_data_are_whole_streams_of_each_rule_in_equal_shares(tmp_path):
+    here = workplace(tmp_path)
+    combo, alone = Data(here, "combo", WHERE), Data(here, "qos", WHERE)
+    make([combo, alone], 3)
+    one = read_dataset(alone.path)
+    assert one.names == ("qos",)
+    hours = [one.passed_s[one.episode == each].sum() / 3600 for each in np.unique(one.episode)]
+    assert hours == pytest.approx([60.0] * 3)
+    mixed = read_dataset(combo.path)
+    assert sorted(mixed.names) == sorted(MIXES["combo"])
+    acted = mixed.action >= 0
+    shares = np.bincount(mixed.behaviour[acted]) / acted.sum()
+    assert shares == pytest.approx(0.25, abs=0.15)  # whole episodes of some 25 decisions
+    assert combo.decisions == acted.sum()
+
+
+def test_nobody_is_judged_on_recorded_streams():
+    recorded = {seed for name in MIXES["combo"] for seed in seeds_of(name, 20)}
+    assert len(recorded) == 80
+    for name in (JUDGED, JUDGED_AFRESH, TUNING, "ready_pool.held_out"):
+        assert not recorded & set(stream(0, name).integers(2**31, size=100).tolist())
+
+
+def test_agreement(tmp_path):
+    """A rule agrees with itself; beside another it is as counted one stream after another."""
+    idle = Candidate("idle", lambda: lambda games: np.full(len(games.active), 5), "idle")
+    asked = [rule("qos"), rule("sjf"), idle]
+    found = Results(agreement(workplace(tmp_path), WHERE, asked, "qos", 2))
+    both = ("agreement", "agreement with a choice")
+    shares = {one.arm: [found.mean(name, one.arm, "pool 5, qos") for name in both] for one in asked}
+    assert shares["qos"] == [1.0, 1.0]
+    assert shares["idle"] == [0.0, 0.0]  # a rule never waits where a job can start
+    source = ReadySource(WHERE.scenario("judged"), hours=60)
+    same, choices, decisions = [], 0, 0
+    for seed in stream(0, JUDGED_AFRESH).integers(2**31, size=2).tolist():
+        games = source.games(source.streams([seed]))
+        while len(games.active):
+            done = int(ORDERS["qos"](games)[0])
+            able = int(games.mask()[0, :-1].sum())
+            alike = int(ORDERS["sjf"](games)[0]) == done
+            assert alike or able > 1
+            same += [alike] if able > 1 else []
+            choices, decisions = choices + (able > 1), decisions + 1
+            games.step(np.array([done]))
+    assert found.mean("choices", "sjf", "pool 5, qos") == choices
+    assert 0.2 < np.mean(same) < 0.9
+    assert shares["sjf"] == pytest.approx([1 - (choices - sum(same)) / decisions, np.mean(same)])
+
+
+def made_up(**over_qos: float) -> Results:
+    """Return agents of two seeds with points over QoS by their kind, on the same streams."""
+    rng = np.random.default_rng(0)
+    qos, rows = rng.uniform(0.4, 0.6, 40), []
+    points = {"qos": 0.0, **{arm: over_qos[arm.split("-")[0]] for arm in OF_FOUR_RULES}}
+    for arm, more in points.items():
+        for seed in (0, 1) if arm != "qos" else (None,):
+            for act in ("", ", drawn") if arm != "qos" else ("",):
+                value = qos + more / 100 + rng.normal(0, 0.001, 40)
+                rows.append(pl.DataFrame(
+                    {"arm": arm + act, "seed": seed, "case": "pool 15", "item": range(40),
+                     "metric": "value", "value": value}, schema=COLUMNS,
+                ))  # fmt: skip
+    return Results(pl.concat(rows))
+
+
+def test_the_bars_and_the_claims_about_four_rules():
+    good = made_up(clone=-2.0, offline=-0.2, launch=0.5, online=-0.5)
+    bad = made_up(clone=0.0, offline=-3.0, launch=-3.5, online=-9.0)
+    assert {bar_met(good, bar, "drawn") for bar in BARS} == {"2 of 2"}
+    assert {bar_met(bad, bar, "likeliest") for bar in BARS} == {"0 of 2"}
+    about = {
+        "the clone of four rules is below QoS",
+        "offline is above the clone, from the four rules",
+    }
+    claims = [
+        one for one in CLAIMS if one.published in about or one.published.startswith("online p")
+    ]
+    assert [one.verdict(good) for one in claims] == [CONFIRMED] * 3
+    assert [one.verdict(bad) for one in claims] == [NOT_CONFIRMED] * 3
+
+
+def test_a_claim_may_hold_with_one_way_to_act():
+    assert verdict(True, True) == CONFIRMED
+    assert verdict(False, False) == NOT_CONFIRMED
+    assert verdict(True, False) == "confirmed with drawn actions only"
+    assert verdict(False, True) == "confirmed with the likeliest actions only"

@@ -14,7 +14,15 @@ import polars as pl
 from simkit.arrays import Floats, stream
 from simkit.experiment.workload import read_trace
 from simkit.learners.scorers.job_model import PoolJobs
-from simkit.learners.studies.logs.trainings import ALL, JOBS, Log, LogsSetting, agents, kept
+from simkit.learners.studies.logs.trainings import (
+    ALL,
+    JOBS,
+    Agent,
+    Log,
+    LogsSetting,
+    agents,
+    kept,
+)
 from simkit.learners.studies.results import BOUND, long
 from simkit.learners.studies.rlscheduler.judge import HOLD_WINDOWS, HoldChoice, best_hold
 from simkit.learners.studies.trainings import digest_of, in_parallel, keep
@@ -123,11 +131,7 @@ class Part:
 
 
 def parts(place: Workplace, setting: LogsSetting) -> Iterator[Part]:
-    """Yield all that is judged: rules, then agents.
-
-    Agents are judged on the log that they were trained on and on those that none was trained on;
-    with other estimates than the requests, PPO at home and what was trained on all logs.
-    """
+    """Yield all that is judged: rules, then agents."""
     known = {
         log: ["", *(each for each in setting.estimates if log.requests or each == "modal")]
         for log in setting.cases
@@ -139,12 +143,21 @@ def parts(place: Workplace, setting: LogsSetting) -> Iterator[Part]:
         training = kept(place, agent, setting)
         policy = {"agent": str(training.folder / "agent")}
         for log in setting.cases:
-            if log.trained and agent.log not in (log.name, ALL):
-                continue
             one = Candidate("agent", policy, f"{agent.arm(log)}#{agent.seed}")
-            everything = agent.log == ALL or agent.arm(log) == "ppo"
-            for each in known[log] if everything else [""]:
+            for each in _with(agent, log, known[log]):
                 yield Part(log, each, (one,), training.digest)
+
+
+def _with(agent: Agent, log: Log, known: Sequence[str]) -> Sequence[str]:
+    """Return the estimates with which an agent is judged on a log; none: it is not.
+
+    A scorer of one log is judged at home, with requests alone; PPO, which has no agent of all logs,
+    also on logs that no agent was trained on.
+    """
+    if agent.log == ALL or (agent.kind, agent.log) == ("ppo", log.name):
+        return known
+    at_home, new_to_all = agent.log == log.name, not log.trained
+    return [""] if at_home or (agent.kind == "ppo" and new_to_all) else []
 
 
 def _rules(hold: HoldChoice) -> tuple[Candidate, ...]:

@@ -6,9 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from simkit.analysis.intervals import Estimate
 from simkit.learners.studies.logs.judge import ESTIMATES, RULES, TURNAROUND
 from simkit.learners.studies.logs.trainings import ALL, JOBS, LOGS
-from simkit.learners.studies.page import Rows, grid, told
+from simkit.learners.studies.page import (
+    CONFIRMED,
+    NOT_CONFIRMED,
+    Claim,
+    Rows,
+    grid,
+    judged,
+    told,
+)
 from simkit.learners.studies.results import BOUND, Results
 
 SLOWDOWN: Final = "bounded_slowdown"
@@ -47,14 +56,14 @@ def _agents(results: Results, case: str) -> list[str]:
     return [arm for arm in arms if not arm.endswith(tuple(f", {one}" for one in ESTIMATES if one))]
 
 
+def _filled(results: Results, case: str, text: str) -> str:
+    """Return a question, or a head, with the names of a log and of its best rules."""
+    fast, rule = best(results, case, TURNAROUND), best(results, case)
+    return text.replace("CASE", case).replace("RULE", rule).replace("FAST", fast)
+
+
 def _grid(results: Results, arms: Sequence[str], case: str, columns: Mapping[str, str]) -> Rows:
-    names = {"RULE": best(results, case), "FAST": best(results, case, TURNAROUND), "CASE": case}
-
-    def filled(text: str) -> str:
-        for name, value in names.items():
-            text = text.replace(name, value)
-        return text
-
+    filled = partial(_filled, results, case)
     return grid(results, arms, {filled(head): filled(asked) for head, asked in columns.items()})
 
 
@@ -99,7 +108,7 @@ def knowledge(results: Results, case: str) -> Rows:
 
     def share(arm: str, known: str) -> str:
         name = f"{arm}, {known}" if known else arm
-        asked = GAP.replace("CASE", case).replace("FAST", fast).replace("{}", name)
+        asked = _filled(results, case, GAP).replace("{}", name)
         return told(results, asked) if name in there and name != fast else ""
 
     arms = ("SAF", "f2", "hold", "shortest first", "ppo", f"evolution, {ALL}")
@@ -108,6 +117,48 @@ def knowledge(results: Results, case: str) -> Rows:
     return grid(results, known, columns, labels={"": f"requested, from {fast}"}, corner="estimates")
 
 
+def asked(results: Results, question: str, arm: str, case: str) -> Estimate:
+    """Return the answer to `RATIO` or `GAP` for an arm on a log."""
+    text = _filled(results, case, question).partition(" : ")[0]
+    found: Estimate = results.ask(text.replace("{}", arm))
+    return found
+
+
+def better(results: Results, arm: str, case: str) -> str:
+    """Return whether slowdowns are surely below those of the best rule of a log."""
+    return judged(asked(results, RATIO, arm, case), "<", 1.0, no_effect=1.0)
+
+
+def no_worse(results: Results, arm: str, case: str) -> str:
+    """Return whether slowdowns are not surely above those of the best rule of a log."""
+    return NOT_CONFIRMED if asked(results, RATIO, arm, case).surely(1.0) else CONFIRMED
+
+
+def closes(results: Results, arm: str, case: str) -> str:
+    """Return whether turnarounds are surely nearer to the bound than those of the best rule."""
+    return judged(asked(results, GAP, arm, case), ">", 0.0)
+
+
+ONE: Final = f"evolution, {ALL}"
+_EXPECTED: Final = (
+    ("a scorer trained on it is better than the best rule", "evolution", "slowdown", ".2f", better),
+    ("one scorer for all is no worse than the best rule", ONE, "slowdown", ".2f", no_worse),
+    ("one scorer for all closes some of the gap, %", ONE, "gap", ".0f", closes),
+    ("true run times close some of it under SAF, %", "SAF, actual", "gap", ".0f", closes),
+)
+CLAIMS: Final = tuple(
+    Claim(log.name, words, f"{{{{number: {what} of {arm} on {log.name} : {form} ±}}}}",
+          partial(rule, arm=arm, case=log.name))
+    for words, arm, what, form, rule in _EXPECTED
+    for log in LOGS
+    if log.trained or arm == ONE
+)  # fmt: skip
+NUMBERS: Final[Mapping[str, Callable[[Results], Estimate]]] = {
+    f"{name} of {arm} on {log.name}": partial(asked, question=question, arm=arm, case=log.name)
+    for name, question in {"slowdown": RATIO, "gap": GAP}.items()
+    for arm in ("SAF, actual", "evolution", "ppo", ONE)
+    for log in LOGS
+}
 TABLES: Final[Mapping[str, Callable[[Results], Rows]]] = {
     **{table.__name__: partial(by_log, rows=table) for table in (gains, windows, knowledge)},
     **{log.name: partial(everyone, case=log.name) for log in LOGS},

@@ -20,9 +20,12 @@ from simkit.learners.reproductions.deepjs.study import DeepJSSetting
 from simkit.learners.reproductions.green import rare
 from simkit.learners.reproductions.schedqrm import classifiers, logs, study
 from simkit.learners.studies import cocorl, deeprm, launchpad, rlscheduler, sofia
+from simkit.learners.studies import logs as one_agent
 from simkit.learners.studies.deeprm.trainings import DeepRMSetting, Ours
 from simkit.learners.studies.green.trainings import Size
 from simkit.learners.studies.launchpad import trainings as on_data
+from simkit.learners.studies.logs.trainings import LOGS
+from simkit.learners.studies.logs.trainings import QUICK as QUICK_LOGS
 from simkit.learners.studies.rlscheduler.logs import RLSchedulerSetting
 from simkit.learners.studies.sofia.trainings import SofiaSetting
 
@@ -85,6 +88,12 @@ TINY = {
     ),
     "launchpad": Tiny(launchpad.STUDY.carry_out, (replace(GREEN, streams=10, episodes=2),),
                       "launchpad.csv", lambda judged: {"pool 5", "pool 15"} <= set(judged["case"])),
+    "logs": Tiny(
+        one_agent.STUDY.carry_out,
+        (replace(QUICK_LOGS, windows=3, cases=(LOGS[1], LOGS[-1]), estimates=("modal",)),),
+        "logs.csv", lambda judged: {"bound", "SAF, modal", "ppo of KTH-SP2"} <= set(judged["arm"]),
+        "swf/KTH-SP2-1996-2.1-cln.swf.gz", marks=SLOW,
+    ),
     "rare": Tiny(rare.carry_out, (GREEN,), "rare.csv",
                  lambda judged: judged["value"].is_between(0, 1).all(), marks=SLOW),
     "rlscheduler": Tiny(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import process_time
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,8 @@ from simkit.policy.estimates import Actual
 from simkit.power.site import Site
 from simkit.results.job_metrics import value_metrics
 from simkit.results.metric import RunWindow, run_window
-from simkit.results.run_folder import MemoryRun
+from simkit.results.run_folder import Run
+from simkit.results.run_writer import MemoryWriter
 from simkit.results.timeline import timeline_integrals
 from simkit.rules import AdmissionRule, Rules
 from simkit.workload import Workload
@@ -66,66 +66,56 @@ class Cell:
 
     def facts(self) -> Row:
         """Return the columns that name it."""
-        jobs = "whole" if self.jobs is None else self.jobs
-        return {"seed": self.seed, "log": self.log, "power": self.power,
-                "battery": "yes" if self.battery else "no", "rate": self.rate, "window": jobs,
-                "pools": self.pools, "units": self.units}  # fmt: skip
+        window = "whole" if self.jobs is None else self.jobs
+        battery = "yes" if self.battery else "no"
+        told = {**asdict(self), "battery": battery, "window": window}
+        return {name: told[name] for name in CELL}
 
 
-class _Tables:
-    """Keeps the tables of a run in memory."""
-
-    def __init__(self) -> None:
-        self.chunks: dict[str, list[pl.DataFrame]] = {}
-
-    def write(self, table: str, rows: pl.DataFrame) -> None:
-        self.chunks.setdefault(table, []).append(rows)
-
-    def run(self, units: int) -> MemoryRun:
-        import polars as pl
-
-        capacity = {"processors": units, "gpu": units}
-        tables = {name: pl.concat(chunks) for name, chunks in self.chunks.items()}
-        machines = {"resources": list(capacity), "machines": [{"capacity": capacity}]}
-        return MemoryRun({"cluster": machines}, tables)
+CELL = ("seed", "log", "power", "battery", "rate", "window", "pools", "units")
+"""Columns that name a cell."""
 
 
-def rows_of(cell: Cell, policies: list[str], folder: Path, bound: bool) -> Iterator[Row]:
-    """Run policies on a cell and yield a row of results each, as they are there.
+def rows_of(cell: Cell, policies: list[str], folder: Path) -> list[Row]:
+    """Run policies on a cell and return a row of results each; the work of one process.
+
+    A cell of the design with seed 0 has another row, of what no policy exceeds; not with a battery,
+    since with one the capacity depends on the policy.
 
     Args:
         cell: of the design.
         policies: names in `power_modulated_setting.ALL_POLICIES`.
         folder: of the data.
-        bound: whether to work out what no policy exceeds, too; without a battery alone, since
-            with one the capacity depends on the policy.
     """
     jobs = setting.workload(cell.log, cell.rate / 100, cell.seed, cell.jobs, cell.units, folder)
     site = setting.site(cell.power, cell.battery, jobs, cell.seed, folder)
+    rows = []
     for name in policies:
         begin = process_time()
         run = replay(jobs, site, setting.ALL_POLICIES[name](), cell)
-        seconds = process_time() - begin
-        measured = measures(run, cell)
-        yield {**cell.facts(), "policy": name, **measured, "seconds": round(seconds, 3)}
-        if bound and not cell.battery:
-            bound = False
-            yield {**cell.facts(), "policy": "bound", **upper_bound(run, jobs)}
+        seconds = round(process_time() - begin, 3)
+        rows.append({**cell.facts(), "policy": name, **measures(run, cell), "seconds": seconds})
+    usual = policies == [*setting.POLICIES] and cell.jobs is not None and cell.seed == 0
+    if usual and not cell.battery:
+        rows.append({**cell.facts(), "policy": "bound", **upper_bound(run, jobs)})
+    return rows
 
 
-def replay(jobs: Workload, site: Site | None, policy: Policy, cell: Cell) -> MemoryRun:
+def replay(jobs: Workload, site: Site | None, policy: Policy, cell: Cell) -> Run:
     """Run a policy to the end of all jobs."""
-    cluster, tables = setting.pool(cell.units), _Tables()
-    recorder = Recorder(jobs, cluster.resources, tables)
-    simulation = Simulation(
-        jobs, cluster, recorder, rules=RULES[cell.pools], predictor=Actual(), seed=cell.seed,
-        site=site,
-    )  # fmt: skip
-    simulation.run(policy, cell.seed)
-    return tables.run(cell.units)
+    cluster, units = setting.pool(cell.units), cell.units
+    machines = [{"capacity": dict.fromkeys(cluster.resources, units)}]
+    shown = {"resources": list(cluster.resources), "machines": machines}
+    store = MemoryWriter({"cluster": shown}, digested=False)
+    Simulation(
+        jobs, cluster, Recorder(jobs, cluster.resources, store), rules=RULES[cell.pools],
+        predictor=Actual(), seed=cell.seed, site=site,
+    ).run(policy, cell.seed)  # fmt: skip
+    store.close_tables()
+    return store.results()
 
 
-def measures(run: MemoryRun, cell: Cell) -> Row:
+def measures(run: Run, cell: Cell) -> Row:
     """Return the measures of one run; the formulas are those of `simkit.results.all_metrics`.
 
     Value and completion count what has ended by the last submission, when the dissertation's
@@ -183,7 +173,7 @@ def held_while_waiting(line: pl.LazyFrame, span: tuple[float, float]) -> float |
     return part / whole if whole else None
 
 
-def upper_bound(run: MemoryRun, jobs: Workload) -> Row:
+def upper_bound(run: Run, jobs: Workload) -> Row:
     """Return what no policy exceeds in value by the last submission, with a run's capacity."""
     first, last = float(jobs.submit_time_s[0]), float(jobs.submit_time_s[-1])
     begin = process_time()

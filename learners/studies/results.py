@@ -33,7 +33,7 @@ COLUMNS: Final = {
 }  # fmt: skip
 """Columns of the long table; ``seed`` is null for a rule."""
 BOUND: Final = "bound"
-"""The arm of which no schedule can be below."""
+"""The arm that no schedule can beat: above all others if a metric is the better the higher."""
 Key = tuple[str, str, str]
 """Metric, arm and case."""
 
@@ -201,7 +201,8 @@ class Results:
         if relation == "share of the gap":
             assert other is not None
             bound = self._sums(metric, BOUND, case)[0]
-            return estimate(other - mine, other - bound, blocks=blocks)
+            better = 1.0 if bound.sum() > other.mean(axis=0).sum() else -1.0
+            return estimate(better * (mine - other), better * (bound - other), blocks=blocks)
         asked = _asked(metric, arm, case, against, relation, seed)
         known = self.facts.get("intervals", {}).get(asked)
         return estimate(mine, counts, other, relation=relation, blocks=blocks, over_items=known)

@@ -17,12 +17,12 @@ from simkit.learners.common.off_policy.action_values import ValueNetwork, best_n
 from simkit.learners.common.off_policy.experience import ComparingRecorder, Move
 from simkit.learners.dqn import DQNTraining
 from simkit.learners.lockstep.class_games import ClassGames
-from simkit.learners.lockstep.class_rules import RULES, play
 from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.outcome import outcome
 from simkit.learners.networks.build import build
 from simkit.learners.networks.shapes import PerceptronShape
+from simkit.learners.studies.schedqrm.rules import RULES, play
 from simkit.scenario import Scenario
 
 
@@ -36,7 +36,7 @@ def plain(**changes: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("where", "starts", "rule"),
-    [(schedqrm_scenario, "ahead", "sjf-in-order"), (deeprm_scenario, "now", "sjf")],
+    [(schedqrm_scenario, "ahead", "SJF in order"), (deeprm_scenario, "now", "SJF")],
 )
 def test_untrained_it_is_shortest_first(where, starts, rule):
     made = training(where=where(), starts=starts, layout="classes")
@@ -184,7 +184,7 @@ def test_what_was_cut_off_is_not_taken_for_the_end():
     first = games._potential
     assert first is not None
     while len(active := games.active):
-        total[active] += games.step(RULES["sjf-in-order"].choose(games.lockstep))
+        total[active] += games.step(RULES["SJF in order"].choose(games.lockstep))
     assert games.lockstep.cut.all()
     assert (total < 0).all()
 

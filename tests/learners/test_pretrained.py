@@ -11,14 +11,18 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from trainings import workplace
 
 from simkit.learners.reproductions.deepjs import study as deepjs
+from simkit.learners.studies.deeprm import STUDY
+from simkit.learners.studies.deeprm.judge import seeded
 from simkit.learners.studies.deeprm.trainings import (
     ALL,
     ALONE,
     FULL,
+    RATES,
     our_agents,
     scenario_at,
 )
@@ -26,8 +30,9 @@ from simkit.scenario import Scenario
 from simkit.scenario.bundled import agent_folder, agent_names
 from simkit.training.evaluate import Candidate, evaluate
 
-TRAININGS = {"deeprm-mixed": (ALL, 0), "deeprm-70": (ALONE, 0)}
-"""Agent → arm of the study, and its seed."""
+TRAININGS = {"deeprm-mixed": (ALL, 2, list(RATES)), "deeprm-70": (ALONE, 1, [70])}
+"""Agent → arm of the study, its seed, and the loads in percent at which seeds are ranked."""
+COMMITTED = Path(__file__).resolve().parents[2] / "docs" / "reproductions"
 
 
 def whole(stated: dict[str, Any]) -> dict[str, Any]:
@@ -41,7 +46,7 @@ def whole(stated: dict[str, Any]) -> dict[str, Any]:
 def test_they_are_those_of_the_reproduction(tmp_path):
     assert agent_names() == sorted([*TRAININGS, "fitness-alibaba"])
     arms = {agents.arm: agents for agents in our_agents(workplace(tmp_path), FULL)}
-    for name, (arm, seed) in TRAININGS.items():
+    for name, (arm, seed, _) in TRAININGS.items():
         folder = agent_folder(name, tmp_path)
         weights = (folder / "weights.safetensors").read_bytes()
         description = json.loads((folder / "agent.json").read_text())
@@ -54,6 +59,15 @@ def test_they_are_those_of_the_reproduction(tmp_path):
         arguments = json.loads(json.dumps(dict(trained.learn.arguments)))
         assert description["arguments"].items() >= arguments.items()
         assert whole(description["scenario"]) == whole(trained.model_dump(mode="json"))
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_they_are_the_median_of_their_seeds(name):
+    arm, bundled, loads = TRAININGS[name]
+    results = STUDY.read(COMMITTED)
+    asked = [f"slowdown | {arm} | {seeded(load)} | over=headroom" for load in loads]
+    ranked = np.mean([results.ask(one).by_seed for one in asked], axis=0).argsort()
+    assert bundled == ranked[len(ranked) // 2]
 
 
 def test_the_fitness_is_that_of_the_reproduction(tmp_path, monkeypatch):

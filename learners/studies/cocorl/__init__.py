@@ -13,7 +13,7 @@ from simkit.learners.studies.cocorl.claims import CLAIMS, rules_at_par
 from simkit.learners.studies.cocorl.equal_cost import equal_cost_rows
 from simkit.learners.studies.cocorl.pictures import PICTURES
 from simkit.learners.studies.cocorl.tables import LOADS, RULES, TRAINED
-from simkit.learners.studies.green.judge import THRESHOLDS, agents, judged, rule, threshold_of
+from simkit.learners.studies.green.judge import agents, judged, rule
 from simkit.learners.studies.green.trainings import FULL, LATE_LEAVE, QUICK, Size
 from simkit.learners.studies.results import Results
 from simkit.learners.studies.study import Study
@@ -32,8 +32,7 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
     place.say("judging")
     trainings, where = [*unlimited, *limited], size.at(LATE_LEAVE)
     rules = [rule(name) for name in RULES]
-    thresholds = [rule(threshold_of(theta)) for theta in THRESHOLDS]
-    everyone = [*rules, *thresholds, *agents(trainings)]
+    everyone = [*rules, *map(rule, tables.THRESHOLD_RULES), *agents(trainings)]
     trained = judged(place, where, everyone, size.streams, case=TRAINED)
     few = [*rules, *agents([unlimited[0], limited[0]])]
     others = [
@@ -51,8 +50,11 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
 
 def _surely_beside(results: Results) -> tuple[int, int]:
     """Return how many agents are surely above, and below, the line of threshold rules."""
-    keys = tables.trainings_of(results, tables.LIMITS)
-    gaps = [results.ask(tables.over_equal(key)) for key in keys]
+    trainings = tables.keys_of(results, tables.FRONTIER)
+    gaps = [
+        results.ask(tables.over_equal(f"{arm} | {TRAINED} | seed={seed}"))
+        for arm, seed in trainings
+    ]
     above = sum(gap.surely(0.0) for gap in gaps)
     return above, sum(gap.high is not None and gap.high < 0 for gap in gaps)
 

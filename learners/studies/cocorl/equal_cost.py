@@ -2,32 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import polars as pl
 
 from simkit.learners.studies.green.judge import THRESHOLDS, threshold_of
 from simkit.learners.studies.results import COLUMNS, Results
-
-__all__ = ["EqualCost", "at_equal_cost", "equal_cost_rows", "equal_to"]
-
-
-@dataclass(frozen=True)
-class EqualCost:
-    """The threshold rule of a cost: between two of them, or the cheapest or the dearest one."""
-
-    below: float
-    """θ of the cheaper one."""
-    above: float
-    """θ of the dearer one."""
-    share: float
-    """Weight of the dearer one."""
-
-    def __str__(self) -> str:
-        if self.below != self.above:
-            return f"{self.below:.2f} to {self.above:.2f}"
-        return f"{self.below:.2f}, the {'dearest' if self.share else 'cheapest'}"
 
 
 def equal_to(arm: str) -> str:
@@ -35,8 +14,10 @@ def equal_to(arm: str) -> str:
     return f"threshold rule that costs as {arm}"
 
 
-def at_equal_cost(results: Results, case: str, cost: float) -> EqualCost:
-    """Return the threshold rule of a cost: between the two whose mean costs enclose it.
+def at_equal_cost(results: Results, case: str, cost: float) -> tuple[float, float, float]:
+    """Return the two θ whose mean costs enclose a cost, and the weight of the dearer one.
+
+    Beyond the cheapest or the dearest rule both are that rule, with a weight of 0 or 1.
 
     Args:
         results: hold all threshold rules.
@@ -45,35 +26,36 @@ def at_equal_cost(results: Results, case: str, cost: float) -> EqualCost:
     """
     costs = {theta: results.mean("cost", threshold_of(theta), case) for theta in THRESHOLDS}
     order = sorted(costs, key=costs.__getitem__)
-    cheapest, dearest = order[0], order[-1]
-    if cost < costs[cheapest]:
-        return EqualCost(cheapest, cheapest, 0.0)
-    if cost > costs[dearest]:
-        return EqualCost(dearest, dearest, 1.0)
+    if cost < costs[order[0]]:
+        return order[0], order[0], 0.0
+    if cost > costs[order[-1]]:
+        return order[-1], order[-1], 1.0
     after = max(int(np.searchsorted([costs[theta] for theta in order], cost)), 1)
     below, above = order[after - 1], order[after]
     width = costs[above] - costs[below]
-    return EqualCost(below, above, (cost - costs[below]) / width if width > 0 else 0.0)
+    return below, above, (cost - costs[below]) / width if width > 0 else 0.0
+
+
+def theta_words(below: float, above: float, share: float) -> str:
+    """Return what `at_equal_cost` found as text: ``0.10 to 0.15``."""
+    if below != above:
+        return f"{below:.2f} to {above:.2f}"
+    return f"{below:.2f}, the {'dearest' if share else 'cheapest'}"
 
 
 def equal_cost_rows(results: Results, case: str) -> pl.DataFrame:
     """Return the value of the threshold rule of equal cost for each agent, as a long table.
 
-    It is interpolated item by item, linearly in the mean cost. Beyond the cheapest or the dearest
-    rule it is that rule itself.
+    It is interpolated item by item, linearly in the mean cost.
     """
     tables = []
-    for arm in results.arms("cost", case):
-        seeds = results.rows.filter(arm=arm, case=case)["seed"].drop_nulls().unique().sort()
-        for place, seed in enumerate(seeds):
-            rule = at_equal_cost(results, case, results.mean("cost", arm, case, seed=place))
-            below, items = results.values("value", threshold_of(rule.below), case)
-            above, _ = results.values("value", threshold_of(rule.above), case)
-            value = (1.0 - rule.share) * below[0] + rule.share * above[0]
-            tables.append(
-                pl.DataFrame({
-                    "arm": equal_to(arm), "seed": seed, "case": case, "item": items,
-                    "metric": "value", "value": value,
-                }, schema=COLUMNS)
-            )  # fmt: skip
+    agents = results.rows.filter(case=case).drop_nulls("seed").select("arm", "seed")
+    for arm, seed in agents.unique(maintain_order=True).iter_rows():
+        cost = results.mean("cost", arm, case, seed=seed)
+        below, above, share = at_equal_cost(results, case, cost)
+        cheap, items = results.values("value", threshold_of(below), case)
+        dear, _ = results.values("value", threshold_of(above), case)
+        value = (1.0 - share) * cheap[0] + share * dear[0]
+        row = {"arm": equal_to(arm), "seed": seed, "case": case, "item": items, "metric": "value"}
+        tables.append(pl.DataFrame({**row, "value": value}, schema=COLUMNS))
     return pl.concat(tables)

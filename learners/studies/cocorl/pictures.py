@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from simkit.analysis.plot_style import COLOURS
-from simkit.learners.studies.cocorl.tables import COMPARED, LIMITS, LOADS, PANELS, RULES, TRAINED
-from simkit.learners.studies.green.judge import THRESHOLDS, threshold_of
+from simkit.learners.studies.cocorl import tables
+from simkit.learners.studies.cocorl.tables import COMPARED, FRONTIER, LOADS, RULES, TRAINED
+from simkit.learners.studies.green.judge import THRESHOLDS
 from simkit.learners.studies.green.trainings import drawn
 from simkit.learners.studies.results import Results
 from simkit.learners.studies.study import empty_figure
@@ -15,7 +16,7 @@ from simkit.learners.studies.study import empty_figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_OTHERS: Final = tuple(LIMITS)[2:]
+_OTHERS: Final = tuple(FRONTIER)[2:]
 _KINDS: Final[Mapping[str, Sequence[str]]] = {
     "without a limit": ["ppo"], "limit 50 %": ["half-of-ppo"], "other limits, by share": _OTHERS,
     "with reject": ["ppo-reject", "half-of-ppo-reject"],
@@ -27,7 +28,7 @@ def frontier(results: Results) -> Figure:
     """Draw value against cost of rules and agents; empty circles draw their actions."""
     figure = empty_figure(8.0, 4.4)
     axes, ink = figure.subplots(), COLOURS[5]
-    costs, values = _points(results, [threshold_of(theta) for theta in THRESHOLDS])
+    costs, values = _points(results, tables.THRESHOLD_RULES)
     axes.plot(costs, values, color=ink, marker=".", linewidth=1.0, label="threshold rules")
     for theta, cost, value in zip(THRESHOLDS, costs, values, strict=True):
         if theta > 0 and round(20 * theta) % 2 == 0:
@@ -45,14 +46,14 @@ def frontier(results: Results) -> Figure:
                   markerfacecolor="none", linestyle="")  # fmt: skip
     for arm in _OTHERS:
         at = results.mean("cost", arm, TRAINED), results.mean("value", arm, TRAINED)
-        axes.annotate(LIMITS[arm], at, (5, 4), textcoords="offset points", fontsize=7.5,
+        axes.annotate(FRONTIER[arm], at, (5, 4), textcoords="offset points", fontsize=7.5,
                       color=COLOURS[2])  # fmt: skip
     axes.set(xlabel="cost: waiting jobs, mean over the hours", ylabel="value ratio")
     axes.legend(fontsize=8)
     return figure
 
 
-def _points(results: Results, arms: Sequence[str]) -> tuple[list[float], list[float]]:
+def _points(results: Results, arms: Iterable[str]) -> tuple[list[float], list[float]]:
     """Return costs and values of each training of some arms."""
     costs, values = (
         [float(one) for arm in arms for one in results.values(metric, arm, TRAINED)[0].mean(axis=1)]
@@ -66,7 +67,7 @@ def over_loads(results: Results) -> Figure:
     figure = empty_figure(8.0, 6.0)
     panels = figure.subplots(2, 2).ravel()
     loads, order = [int(load) for load in LOADS], (5, 4, 2, 3, 0, 1)
-    for axes, (metric, label) in zip(panels, PANELS.items(), strict=True):
+    for axes, (metric, label) in zip(panels, tables.PANELS.items(), strict=True):
         for number, arm in zip(order, COMPARED, strict=False):
             values = [results.mean(metric, arm, load, seed=0) for load in LOADS]
             axes.plot(loads, values, color=COLOURS[number], label=COMPARED[arm], marker=".",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
-from simkit.learners.studies.cocorl.equal_cost import at_equal_cost, equal_to
+from simkit.learners.studies.cocorl.equal_cost import at_equal_cost, equal_to, theta_words
 from simkit.learners.studies.cocorl.trainings import HALF, SHARES
 from simkit.learners.studies.green.judge import THRESHOLDS, threshold_of
 from simkit.learners.studies.green.trainings import drawn
@@ -21,11 +21,16 @@ AT_LOAD: Final = "seed=0"
 """The agents that are judged at all loads."""
 RULES: Final[Mapping[str, str]] = {"fcfs": "FCFS", "sjf": "SJF", "qos": "QoS", "value": "HVF"}
 """The dissertation's rules: arm → its label there."""
-LIMITS: Final[Mapping[str, str]] = {
+THRESHOLD_RULES: Final = {threshold_of(theta): f"θ {theta:.2f}" for theta in THRESHOLDS}
+FRONTIER: Final[Mapping[str, str]] = {
     "ppo": "no limit", "half-of-ppo": "50 %",
     **{f"limit-{100 * share:.0f}": f"{100 * share:.0f} %" for share in SHARES},
 }  # fmt: skip
-"""Arm of agents that may not reject jobs → its limit."""
+"""Arm of agents that the frontier has → their limit."""
+AGENTS: Final[Mapping[str, str]] = {
+    **FRONTIER, "half-of-ppo-slow": "50 %, integral gain 0.01",
+    "ppo-reject": "no limit, may reject", "half-of-ppo-reject": "50 %, may reject",
+}  # fmt: skip
 MARGIN: Final = -0.005
 """Least lower bound of a limited agent's value less that of the rule of equal cost."""
 PANELS: Final[Mapping[str, str]] = {
@@ -33,28 +38,23 @@ PANELS: Final[Mapping[str, str]] = {
     "cost": "waiting jobs",
 }  # fmt: skip
 """Metric → label, in the order of figures 6.4 to 6.7."""
-_ACTIONS: Final[Mapping[str, Callable[[str], str]]] = {"likeliest": str, "drawn": drawn}
+ACTIONS: Final[Mapping[str, Callable[[str], str]]] = {"likeliest": str, "drawn": drawn}
+Columns = dict[str, str | Callable[[str], str]]
 
 
-def trainings_of(results: Results, arms: Iterable[str]) -> dict[str, str]:
-    """Return ``ARM | CASE | seed=N`` of each training of some arms → the name of its folder."""
-    return {
-        f"{arm} | {TRAINED} | seed={seed}": f"{arm}-seed{seed}"
-        for arm in arms
-        for seed in range(len(results.values("cost", arm, TRAINED)[0]))
-    }
-
-
-def acting(key: str, actions: str) -> str:
-    """Return ``ARM | CASE | …`` with the arm that takes ``likeliest`` or ``drawn`` actions."""
-    arm, bar, rest = key.partition(" | ")
-    return _ACTIONS[actions](arm) + bar + rest
+def keys_of(results: Results, arms: Iterable[str]) -> list[tuple[str, int]]:
+    """Return arm and seed of each training of some arms."""
+    return [
+        (arm, seed) for arm in arms for seed in range(len(results.values("cost", arm, TRAINED)[0]))
+    ]
 
 
 def over_free(key: str) -> str:
-    """Return the question for a cost beside that of the free agents that act in the same way."""
-    free = drawn("ppo") if drawn("") in key else "ppo"
-    return f"cost | {key} | over={free}"
+    """Return the question for a cost beside that of the free agents that act in the same way.
+
+    A key is ``ARM | CASE | …``, so that it is the end of a question.
+    """
+    return f"cost | {key} | over={drawn('ppo') if drawn('') in key else 'ppo'}"
 
 
 def over_equal(key: str) -> str:
@@ -67,17 +67,26 @@ def bar_met(results: Results, actions: str) -> str:
 
     They cost at most half of the free agent, and keep their value within `MARGIN`.
     """
+    mine = [
+        f"{ACTIONS[actions](arm)} | {TRAINED} | seed={seed}"
+        for arm, seed in keys_of(results, ["half-of-ppo"])
+    ]
     met = [
         results.ask(over_free(key)).value <= HALF and results.ask(over_equal(key)).surely(MARGIN)
-        for key in (acting(each, actions) for each in trainings_of(results, ["half-of-ppo"]))
+        for key in mine
     ]
     return f"{sum(met)} of {len(met)}"
 
 
-def _columns(results: Results) -> dict[str, str | Callable[[str], str]]:
-    """Return the columns of agents, whose rows are ``ARM | CASE | …``; a rule has few of them."""
+def best_threshold_rule(results: Results) -> str:
+    """Return the threshold rule of the highest value on the test streams."""
+    return max(THRESHOLD_RULES, key=lambda arm: results.mean("value", arm, TRAINED))
 
-    def if_limited(key: str) -> str:
+
+def _columns(results: Results) -> Columns:
+    """Return the columns of agents, whose rows are keys; a rule has few of them."""
+
+    def share(key: str) -> str:
         free = key.startswith(("ppo |", drawn("ppo"), "qos", "threshold"))
         return "" if free else told(results, f"{over_free(key)} : .2f ±")
 
@@ -86,7 +95,7 @@ def _columns(results: Results) -> dict[str, str | Callable[[str], str]]:
         return "" if rule else told(results, f"{over_equal(key)} | percent : +.2f ±")
 
     return {
-        "waiting jobs": "cost | {} : .2f", "of the free agent's": if_limited,
+        "waiting jobs": "cost | {} : .2f", "of the free agent's": share,
         "value ratio, %": "value | {} | percent : .2f",
         "beside the threshold rule of equal cost": beside,
     }  # fmt: skip
@@ -97,90 +106,49 @@ def outcome(results: Results) -> Rows:
     labels = {
         f"{act(arm)} | {TRAINED}": f"{label}, {actions}"
         for arm, label in (("half-of-ppo", "half of the cost"), ("ppo", "without a limit"))
-        for actions, act in _ACTIONS.items()
+        for actions, act in ACTIONS.items()
     }
     best = best_threshold_rule(results)
-    labels |= {f"qos | {TRAINED}": "QoS", f"{best} | {TRAINED}": best.replace("threshold", "θ")}
+    labels |= {f"qos | {TRAINED}": "QoS", f"{best} | {TRAINED}": THRESHOLD_RULES[best]}
     more = {PANELS[name]: f"{name} | {{}} | percent : .2f" for name in ("completed", "utilisation")}
     return grid(results, list(labels), {**_columns(results), **more}, labels=labels)
 
 
-def best_threshold_rule(results: Results) -> str:
-    """Return the threshold rule of the highest value on the test streams."""
-    return max(map(threshold_of, THRESHOLDS), key=lambda arm: results.mean("value", arm, TRAINED))
-
-
-def _agents(
-    results: Results, arms: Mapping[str, str], more: Mapping[str, str | Callable[[str], str]]
-) -> Rows:
-    """Return each training of some arms with likeliest and with drawn actions, by its limit."""
+def every_agent(results: Results) -> Rows:
+    """Return each training, with likeliest and with drawn actions."""
+    names = {
+        f"{act(arm)} | {TRAINED} | seed={seed}": (arm, seed, actions)
+        for arm, seed in keys_of(results, AGENTS)
+        for actions, act in ACTIONS.items()
+    }
 
     def theta(key: str) -> str:
-        return str(at_equal_cost(results, TRAINED, results.ask(f"cost | {key}").value))
+        cost = results.ask(f"cost | {key}").value
+        return theta_words(*at_equal_cost(results, TRAINED, cost))
 
+    def kept(key: str, what: str, form: str) -> str:
+        arm, seed, _ = names[key]
+        known = results.facts["limits"].get(f"{arm}-seed{seed}", {})
+        return format(known[what], form).replace("%", " %") if what in known else ""
+
+    columns: Columns = {
+        **_columns(results), "its θ": theta,
+        "limit, jobs": partial(kept, what="limit", form=".2f"),
+        "iterations above it": partial(kept, what="above", form=".0%"),
+        "in the second half": partial(kept, what="late", form=".0%"),
+    }  # fmt: skip
     labels = {
-        acting(key, actions): f"{arms[key.partition(' | ')[0]]}, seed {key[-1]}, {actions}"
-        for key in trainings_of(results, arms)
-        for actions in _ACTIONS
+        key: f"{AGENTS[arm]}; seed {seed}, {actions}" for key, (arm, seed, actions) in names.items()
     }
-    columns = {**_columns(results), "its θ": theta, **more}
-    return grid(results, list(labels), columns, labels=labels, corner="limit")
-
-
-def every_agent(results: Results) -> Rows:
-    """Return each training that may not reject jobs."""
-
-    def limit(key: str) -> str:
-        known = trainings_of(results, LIMITS).get(key.replace(drawn(""), ""), "")
-        found = results.facts["limits"].get(known)
-        return "" if found is None else f"{found['limit']:.2f}"
-
-    return _agents(results, LIMITS, {"limit, jobs": limit})
-
-
-def with_reject(results: Results) -> Rows:
-    """Return the agents that may reject jobs, and their value less that of those that may not."""
-    arms = {f"{arm}-reject": LIMITS[arm] for arm in ("ppo", "half-of-ppo")}
-
-    def less(key: str) -> str:
-        plain = key.partition(" | ")[0].replace("-reject", "")
-        return told(results, f"value | {key} | less={plain} | percent : +.2f ±")
-
-    return _agents(results, arms, {"less the same without rejecting": less})
+    return grid(results, list(names), columns, labels=labels, corner="limit")
 
 
 def frontier(results: Results) -> Rows:
     """Return cost, value, jobs completed and utilisation of the rules."""
-    labels = {**RULES, **{threshold_of(theta): f"θ {theta:.2f}" for theta in THRESHOLDS}}
+    labels = {**RULES, **THRESHOLD_RULES}
     asked = {head: f"{metric} | {{}} | {TRAINED}{' | percent' * (metric != 'cost')} : .2f"
              for metric, head in PANELS.items()}  # fmt: skip
     return grid(results, list(labels), asked, labels=labels)
-
-
-def integral_gains(results: Results) -> Rows:
-    """Return how agents keep to their limit with a large integral gain and with a small one."""
-    known = trainings_of(results, ["half-of-ppo", "half-of-ppo-slow"])
-
-    def kept(key: str, what: str) -> str:
-        return f"{100 * results.facts['limits'][known[key]][what]:.0f} %"
-
-    def cost(key: str, actions: str) -> str:
-        return told(results, f"cost | {acting(key, actions)} : .2f")
-
-    def share(key: str, actions: str) -> str:
-        return told(results, f"{over_free(acting(key, actions))} : .2f ±")
-
-    labels = {key: f"{'0.01' if 'slow' in key else '1'}, seed {key[-1]}" for key in known}
-    columns: dict[str, Any] = {
-        "iterations above the limit": partial(kept, what="above"),
-        "in the second half": partial(kept, what="late"),
-        "waiting jobs, likeliest": partial(cost, actions="likeliest"),
-        "of the free agent's": partial(share, actions="likeliest"),
-        "waiting jobs, drawn": partial(cost, actions="drawn"),
-        "of the free agent's, drawn": partial(share, actions="drawn"),
-        "value ratio, %, likeliest": "value | {} | percent : .2f",
-    }
-    return grid(results, list(known), columns, labels=labels, corner="integral gain")
 
 
 COMPARED: Final[Mapping[str, str]] = {
@@ -204,7 +172,6 @@ def over_loads(results: Results, metric: str) -> Rows:
 
 
 TABLES: Final[Mapping[str, Callable[[Results], Rows]]] = {
-    "outcome": outcome, "every agent": every_agent, "frontier": frontier, "reject": with_reject,
-    "integral gains": integral_gains,
+    "outcome": outcome, "every agent": every_agent, "frontier": frontier,
     **{metric: partial(over_loads, metric=metric) for metric in PANELS},
 }  # fmt: skip

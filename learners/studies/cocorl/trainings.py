@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -11,32 +10,10 @@ from simkit.learners.studies.green.trainings import LATE_LEAVE, Size, free, trai
 from simkit.learners.studies.trainings import KeptTraining
 from simkit.training import Workplace
 
-__all__ = ["SHARES", "free_trainings", "kept_to_limit", "limited", "limited_trainings"]
-
 HALF: Final = 0.5
 """The limit of most trainings, as a share of the unlimited agent's cost."""
 SHARES: Final = (0.35, 0.65, 0.8)
 """Other limits."""
-SLOW: Final = 0.01
-"""The integral gain that figure 6.12 compares with 1."""
-
-
-def limited(
-    place: Workplace, size: Size, share: float, seed: int, *, integral: float = 1.0,
-    reject: bool = False,
-) -> KeptTraining:  # fmt: skip
-    """Return a training limited to a share of the unlimited training's cost, with the same seed.
-
-    Trainings that may reject jobs have the limits of those that may not.
-    """
-    words = ["half-of-ppo" if share == HALF else f"limit-{round(100 * share)}"]
-    words += ["slow"] if integral != 1.0 else []
-    words += ["reject"] if reject else []
-    return training(
-        place, size, "-".join(words), "cocorl", LATE_LEAVE, size.iterations(150), seed,
-        reject=reject, integral=integral, cost_share=share,
-        cost_of=str(free(place, size, seed).folder),
-    )  # fmt: skip
 
 
 def free_trainings(place: Workplace, size: Size) -> list[KeptTraining]:
@@ -46,16 +23,30 @@ def free_trainings(place: Workplace, size: Size) -> list[KeptTraining]:
 
 
 def limited_trainings(place: Workplace, size: Size) -> list[KeptTraining]:
-    """Return the trainings with a limit, which read the costs of `free_trainings`."""
+    """Return the trainings with a limit, each a share of the free one's cost of the same seed.
+
+    Figure 6.12 compares an integral gain of 0.01 with 1. Trainings that may reject jobs have the
+    limits of those that may not.
+    """
+
+    def limited(
+        kind: str, share: float, seed: int = 0, *, integral: float = 1.0, reject: bool = False
+    ) -> KeptTraining:
+        return training(
+            place, size, kind, "cocorl", LATE_LEAVE, size.iterations(150), seed, reject=reject,
+            integral=integral, cost_share=share, cost_of=str(free(place, size, seed).folder),
+        )  # fmt: skip
+
+    seeds = range(size.seeds)
     return [
-        *(limited(place, size, HALF, seed) for seed in range(size.seeds)),
-        *(limited(place, size, HALF, seed, integral=SLOW) for seed in range(size.seeds)),
-        *(limited(place, size, share, 0) for share in SHARES),
-        limited(place, size, HALF, 0, reject=True),
+        *(limited("half-of-ppo", HALF, seed) for seed in seeds),
+        *(limited("half-of-ppo-slow", HALF, seed, integral=0.01) for seed in seeds),
+        *(limited(f"limit-{100 * share:.0f}", share) for share in SHARES),
+        limited("half-of-ppo-reject", HALF, reject=True),
     ]
 
 
-def kept_to_limit(one: KeptTraining) -> Mapping[str, Any]:
+def kept_to_limit(one: KeptTraining) -> dict[str, float]:
     """Return how well a complete training kept to its limit.
 
     ``limit``: of the mean number of waiting jobs; ``above``: share of iterations above it, with

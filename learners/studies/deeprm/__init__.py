@@ -33,7 +33,7 @@ def measure(place: Workplace, setting: DeepRMSetting) -> tuple[pl.DataFrame, dic
     train(place, [one for agents in (*ours, *papers) for one in agents.kept])
     rows, chosen = judge_all(place, setting, papers, ours)
     parts = [rows, *curves(papers), watch(place, papers, setting.held_out)]
-    facts: dict[str, Any] = {"items": "job sets", "chosen rules": chosen}
+    facts: dict[str, Any] = {"items": "every job set", "chosen rules": chosen}
     for agents in ours:
         facts[f"{agents.arm}, s"] = ", ".join(f"{one.seconds:.0f}" for one in agents.kept)
     seconds = sum(one.seconds for agents in papers for one in agents.kept)

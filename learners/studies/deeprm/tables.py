@@ -95,6 +95,10 @@ def _over(arm: str, rule: str, case: str, spec: str, metric: str = "slowdown") -
     return _asked(f"{metric} | {arm} | [{case}] | over={rule} | percent", spec)
 
 
+def _among(arm: str, spec: str = ".3f") -> str:
+    return _asked(f"slowdown | {arm} | [sets]", spec)
+
+
 BY_LOAD: Final = {
     "load": "[load] %", "SJF": _at("SJF"), "Packer": _at("Packer"),
     "best Tetris (knob)": f"{_at('[tetris]')} ([knob])", "Random": _at("Random"),
@@ -112,21 +116,21 @@ OTHER_RULES: Final = {
     "DeepRM over this, %": _over("[agent]", "[withholding]", "case", "+.0f ±"),
 }  # fmt: skip
 BARS: Final = {
-    "load": "[load] %", "best rule": "[rule], " + _asked("slowdown | [family] | [sets]", ".3f"),
+    "load": "[load] %", "best rule": "[rule], " + _among("[family]"),
     "one agent over it, %": _over(ALL, "[family]", "sets", "+.1f ±"),
     "its completion time over that, %": _over(ALL, "[family]", "sets", "+.1f", "turnaround"),
     "bar": "[bar]", "met": "[met]",
 }  # fmt: skip
 OURS: Final = {
     "load": "[load] %",
-    "SJF": _asked("slowdown | SJF | [sets]", ".3f"),
-    "Packer": _asked("slowdown | Packer | [sets]", ".3f"),
-    "Tetris (knob)": _asked("slowdown | Tetris | [sets]", ".3f") + " ([chosen knob])",
-    "headroom (units, steps)": _asked("slowdown | headroom | [sets]", ".3f") + " ([headroom])",
-    ALL: _asked(f"slowdown | {ALL} | [sets]", ".3f ±"),
-    "its seeds": _asked(f"slowdown | {ALL} | [sets]", "seeds .3f"),
-    ALONE: _asked(f"slowdown | {ALONE} | [sets]", ".3f ±"),
-    "their seeds": _asked(f"slowdown | {ALONE} | [sets]", "seeds .3f"),
+    "SJF": _among("SJF"),
+    "Packer": _among("Packer"),
+    "Tetris (knob)": _among("Tetris") + " ([chosen knob])",
+    "headroom (units, steps)": _among("headroom") + " ([headroom])",
+    ALL: _among(ALL, ".3f ±"),
+    "its seeds": _among(ALL, "seeds .3f"),
+    ALONE: _among(ALONE, ".3f ±"),
+    "their seeds": _among(ALONE, "seeds .3f"),
     "over the best rule, %": _over(ALONE, "[family]", "sets", "+.1f ±"),
 }
 
@@ -136,10 +140,8 @@ def _names(results: Results, load: int) -> dict[str, str]:
     case, sets = original(load), seeded(load)
     agent, tetris = deeprm(results, load), best(results, case, TETRIS)
     family, chosen = best(results, sets, FAMILIES), results.facts["chosen rules"][sets]
-    over, strict = (
-        results.ask(f"slowdown | {ALL} | {sets} | over={family} | percent"),
-        load in BELOW,
-    )
+    over = results.ask(f"slowdown | {ALL} | {sets} | over={family} | percent")
+    strict = load in BELOW
     below = over.high is not None and over.high < 0
     return {
         "load": str(load), "case": case, "sets": sets, "agent": agent, "tetris": tetris,

@@ -23,9 +23,6 @@ from simkit.learners.studies.results import long
 from simkit.learners.studies.trainings import KeptTraining, digest_of, kept_table
 from simkit.training import Workplace
 
-__all__ = ["FIT", "JUDGED", "JUDGED_AFRESH", "METRICS", "THRESHOLDS", "TUNING", "Candidate",
-           "agents", "best_threshold", "games_of", "judged", "rule", "threshold_of"]  # fmt: skip
-
 FIT: Final = ("fit0", "fit12")
 """The least-left-over rules; their number is the last hour ahead in which a job may start."""
 THRESHOLDS: Final = tuple(step / 20 for step in range(11))

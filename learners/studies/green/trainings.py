@@ -13,18 +13,6 @@ from simkit.learners.studies.green.circumstances import Circumstances
 from simkit.learners.studies.trainings import KeptTraining
 from simkit.training import Workplace
 
-__all__ = [
-    "FULL",
-    "LATE_LEAVE",
-    "QUICK",
-    "SMALL_POOL",
-    "Size",
-    "drawn",
-    "free",
-    "kind_of",
-    "training",
-]
-
 LATE_LEAVE: Final = Circumstances()
 """Late jobs leave; load 120 %, ready pool of 15."""
 SMALL_POOL: Final = Circumstances(load=1.0, ready=5)

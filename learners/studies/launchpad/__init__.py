@@ -10,8 +10,8 @@ import polars as pl
 from simkit.learners.studies.green import judge
 from simkit.learners.studies.green.trainings import FULL, LATE_LEAVE, QUICK, SMALL_POOL, Size
 from simkit.learners.studies.launchpad import tables
-from simkit.learners.studies.launchpad.agreement import agreement
-from simkit.learners.studies.launchpad.claims import AGREEMENTS, CLAIMS
+from simkit.learners.studies.launchpad.agreement import agreement, over_data
+from simkit.learners.studies.launchpad.claims import CLAIMS
 from simkit.learners.studies.launchpad.data import MIXES, Data, make
 from simkit.learners.studies.launchpad.pictures import draw
 from simkit.learners.studies.launchpad.trainings import KINDS, data_trainings, online
@@ -52,6 +52,7 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
         asked = [*judge.agents(several), judge.rule("qos")]
         rows.append(agreement(place, one.where, asked, one.name, size.held_out))
         facts[f"decisions of {one.name}, pool {one.where.ready}"] = one.decisions
+    rows.append(over_data(pl.concat(rows), SMALL_POOL.ready))
     return pl.concat(rows), facts | {
         "trainings": len(trainings),
         "training time, min": sum(one.seconds for one in trainings) / 60,
@@ -62,7 +63,6 @@ STUDY: Final = Study(
     "launchpad", FULL, QUICK, measure,
     tables=tables.TABLES, claims=CLAIMS, pictures={"launchpad": draw},
     numbers={
-        **AGREEMENTS,
         **{bar: partial(tables.bar_met, bar=bar, actions="drawn") for bar in tables.BARS},
         **{f"spread of {kind}, {act}": partial(tables.spread, kind=kind, actions=act)
            for kind in KINDS for act in tables.ACTIONS},

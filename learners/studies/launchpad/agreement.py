@@ -33,7 +33,8 @@ def agreement(
 ) -> pl.DataFrame:  # fmt: skip
     """Return how often candidates agree with each rule of a mix, as a long table; kept.
 
-    The items are the rules, by their place in the mix of all four.
+    The items are the rules, by their place in the mix of all four; the case is ``pool N, DATA``,
+    and the arm the kind of agents, with how they act.
 
     Args:
         place: keeps results.
@@ -44,13 +45,15 @@ def agreement(
     """
     tables = []
     for one in candidates:
+        kind, comma, acts = one.arm.partition(",")
+        mine = {"arm": f"{kind.partition('-')[0]}{comma}{acts}", "seed": one.seed}
         for item, played in enumerate(map(rule, MIXES[data])):
             key = digest_of([asdict(where), played.digest, one.digest, streams, JUDGED_AFRESH])
             path = place.work / "agreement" / f"{key}.parquet"
             found = kept_table(place, path, partial(_ask, where, one, played, streams))
-            mine = {"arm": one.arm, "seed": one.seed, "case": f"pool {where.ready}, {data}"}
-            literal = {name: pl.lit(told) for name, told in {**mine, "item": item}.items()}
-            tables.append(long(found.rename(METRICS), list(METRICS.values()), **literal))
+            told = {**mine, "item": item, "case": f"pool {where.ready}, {data}"}
+            literals = {name: pl.lit(each) for name, each in told.items()}
+            tables.append(long(found.rename(METRICS), list(METRICS.values()), **literals))
     return pl.concat(tables)
 
 
@@ -68,3 +71,14 @@ def _ask(where: Circumstances, one: Candidate, played: Candidate, streams: int) 
     return pl.DataFrame(
         {"choice": [float(share[0])], "all": [float(share[1])], "decisions": [int(count[0])]}
     )
+
+
+def over_data(rows: pl.DataFrame, pool: int) -> pl.DataFrame:
+    """Return the mean agreement with the rules of each of the data: the items of one case."""
+    cases = {f"pool {pool}, {data}": item for item, data in enumerate(MIXES)}
+    here = rows.filter(pl.col("case").is_in(list(cases)), metric="agreement")
+    means = here.group_by("arm", "seed", "case", "metric", maintain_order=True).agg(
+        pl.col("value").mean()
+    )
+    item = pl.col("case").replace_strict(cases, return_dtype=pl.Int64)
+    return means.with_columns(item=item, case=pl.lit(f"pool {pool}, all data")).select(rows.columns)

@@ -14,16 +14,11 @@ from simkit.gym.dataset import mix
 from simkit.gym.record_dataset import Recording, record
 from simkit.learners.studies.green.circumstances import Circumstances
 from simkit.learners.studies.trainings import in_parallel
-from simkit.scenario import Scenario
 from simkit.training import Workplace
 
-__all__ = ["MIXES", "Data", "make", "seeds_of"]
-
 MIXES: Final[Mapping[str, tuple[str, ...]]] = {
-    "qos": ("qos",),
-    "qos-sjf": ("qos", "sjf"),
-    "combo": ("qos", "sjf", "fcfs", "value"),
-}
+    "qos": ("qos",), "qos-sjf": ("qos", "sjf"), "combo": ("qos", "sjf", "fcfs", "value"),
+}  # fmt: skip
 """Data → the recorded rules, in equal shares."""
 _CONTENT: Final[Mapping[str, Any]] = {
     "actions": "ready-pool", "observation": "ready-set", "reward": "value-at-decision",
@@ -45,8 +40,8 @@ class Data:
     @property
     def path(self) -> Path:
         """Its file."""
-        name = f"rule-{self.name}" if len(MIXES[self.name]) == 1 else f"mix-{self.name}"
-        return self._file(name)
+        alone = len(MIXES[self.name]) == 1
+        return self._file(f"rule-{self.name}" if alone else f"mix-{self.name}")
 
     @property
     def recordings(self) -> dict[str, Path]:
@@ -59,8 +54,7 @@ class Data:
     @property
     def decisions(self) -> int:
         """The number of decisions in its file."""
-        acted = pl.scan_parquet(self.path).filter(pl.col("action") >= 0)
-        return int(acted.select(pl.len()).collect().item())
+        return int((pl.read_parquet(self.path, columns=["action"])["action"] >= 0).sum())
 
 
 def seeds_of(rule: str, episodes: int) -> list[int]:
@@ -90,14 +84,11 @@ def make(data: Sequence[Data], episodes: int) -> None:
 
 
 def _record(where: Circumstances, rule: str, path: Path, episodes: int) -> str:
-    recording = Recording(**{**_CONTENT, "action_arguments": {"max_start": where.max_start}})
-    record(_scenario(where, rule), path, recording, seeds_of(rule, episodes), name=rule)
-    return path.stem
-
-
-def _scenario(where: Circumstances, rule: str) -> Scenario:
-    """Return the scenario of a rule under some circumstances, until the hours are over."""
+    """Record a rule under some circumstances, until the hours are over."""
     policy = {"order": rule, "backfill": {"type": "ready-pool", "horizon": 0}}
-    endless = where.scenario(f"recorded-{rule}", policy=policy)
-    limits = endless.limits.model_copy(update={"simulated_time": 3600.0 * where.hours})
-    return endless.model_copy(update={"limits": limits})
+    scenario = where.scenario(f"recorded-{rule}", policy=policy)
+    limits = scenario.limits.model_copy(update={"simulated_time": 3600.0 * where.hours})
+    recording = Recording(**{**_CONTENT, "action_arguments": {"max_start": where.max_start}})
+    ended = scenario.model_copy(update={"limits": limits})
+    record(ended, path, recording, seeds_of(rule, episodes), name=rule)
+    return path.stem

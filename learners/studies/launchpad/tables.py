@@ -106,31 +106,31 @@ def spread(results: Results, kind: str, actions: str) -> float:
 
 def agreements(results: Results) -> Rows:
     """Return table 7.1: of all decisions, and of those with a choice."""
-    cases = [*(f"pool {SMALL}, {data}" for data in MIXES), f"pool {LARGE}, combo"]
-    heads = [*(f"{label}, pool {SMALL}" for label in DATA.values()), f"four rules, pool {LARGE}"]
-    rows: list[Sequence[str]] = [("", *heads, "dissertation")]
-    asked = {"the rule QoS itself": (["qos"] * len(cases), "")}
-    for kind, label in reversed(LABELS.items()):
-        arms = [*(f"{kind}-{data}-pool{SMALL}" for data in MIXES), f"{kind}-combo"]
-        published = " / ".join(f"{100 * share:.0f}" for share in TABLE_7_1[kind])
-        mine = {f"{label}, {actions}": ([act(arm) for arm in arms], published)
-                for actions, act in ACTIONS.items()}  # fmt: skip
-        asked = mine | asked
-    for label, (arms, published) in asked.items():
-        shares = (
-            told(results, f"{metric} | {arm} | {case} | percent : .0f")
-            for arm, case in zip(arms, cases, strict=True)
-            for metric in ("agreement", "agreement with a choice")
-        )
-        cells = (" / ".join(both) for both in zip(shares, shares, strict=True))
-        rows.append((label, *cells, published))
-    return rows
+    labels = {
+        act(kind): f"{label}, {actions}"
+        for kind, label in LABELS.items()
+        for actions, act in ACTIONS.items()
+    }
+
+    def both(arm: str, case: str) -> str:
+        asked = f"{arm} | {case} | percent : .0f"
+        shares = ("agreement", "agreement with a choice")
+        return " / ".join(told(results, f"{share} | {asked}") for share in shares)
+
+    def published(arm: str) -> str:
+        shares = TABLE_7_1.get(arm.partition(",")[0], ())
+        return " / ".join(f"{100 * share:.0f}" for share in shares)
+
+    columns = {f"{label}, pool {SMALL}": partial(both, case=f"pool {SMALL}, {data}")
+               for data, label in DATA.items()}  # fmt: skip
+    columns[f"four rules, pool {LARGE}"] = partial(both, case=f"pool {LARGE}, combo")
+    labels["qos"] = "the rule QoS itself"
+    return grid(results, list(labels), {**columns, "dissertation": published}, labels=labels)
 
 
 def closest(results: Results, data: str) -> float:
     """Return how often the clone of a mix agrees with the rule that it follows most, in percent."""
-    by_rule, _ = results.values("agreement", f"clone-{data}-pool{SMALL}", f"pool {SMALL}, {data}")
-    return 100 * float(by_rule.max())
+    return 100 * float(results.values("agreement", "clone", f"pool {SMALL}, {data}")[0].max())
 
 
 TABLES: Final[Mapping[str, Callable[[Results], Rows]]] = {

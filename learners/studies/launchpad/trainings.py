@@ -10,8 +10,6 @@ from simkit.learners.studies.launchpad.data import Data
 from simkit.learners.studies.trainings import KeptTraining
 from simkit.training import Workplace
 
-__all__ = ["KINDS", "data_trainings", "online"]
-
 KINDS: Final[Mapping[str, tuple[int, int, int]]] = {
     "clone": (20, 0, 0), "offline": (20, 10, 0), "launch": (20, 10, 30),
 }  # fmt: skip

@@ -8,6 +8,8 @@ from engine_runs import begin
 from hypothesis import given
 from hypothesis import strategies as st
 
+pytest.importorskip("torch")
+
 from simkit.agent.burst_classes import (
     ClassActions,
     ClassEncoder,
@@ -18,9 +20,9 @@ from simkit.agent.burst_classes import (
 from simkit.agent.slotted import Slotted
 from simkit.errors import ScenarioError
 from simkit.learners.lockstep.class_games import ClassGames, potential, view_of
-from simkit.learners.lockstep.class_rules import RULES, play
 from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learners.studies.schedqrm.rules import RULES, play
 from simkit.policy.estimates import Actual
 from simkit.rules import Rules
 from simkit.traces.models.deeprm import SchedQRMModel
@@ -86,7 +88,7 @@ def test_rewards_by_delay_add_up_to_slowdowns():
     total = np.zeros(20)
     while len(games.active):
         active = games.active
-        total[active] += games.step(RULES["sjf-in-order"].choose(games))
+        total[active] += games.step(RULES["SJF in order"].choose(games))
     slowdown = (games.finish / sets.length).sum(axis=1)
     assert total == pytest.approx(-(slowdown - 15 + sets.length.sum(axis=1)))
 
@@ -117,7 +119,7 @@ def test_shaped_rewards_differ_by_the_first_potential():
     games = ClassLockstep(MODEL, sets)
     returns = np.zeros(30)
     while len(active := games.active):
-        returns[active] += games.step(RULES["sjf-in-order"].choose(games))
+        returns[active] += games.step(RULES["SJF in order"].choose(games))
     assert np.corrcoef(first, returns)[0, 1] > 0.8  # it is a good guess for this rule
 
 
@@ -125,14 +127,14 @@ def test_a_job_runs_for_its_length_whatever_it_is_taken_for():
     sets = drawn(10, 10)
     taken_for = np.clip(sets.length + np.random.default_rng(2).integers(-2, 3, (10, 10)), 1, 10)
     games = ClassLockstep(MODEL, sets, taken_for=taken_for)
-    play(games, RULES["sjf-in-order"])
+    play(games, RULES["SJF in order"])
     assert (games.finish - games.start == sets.length).all()
     free = np.zeros((10, 200, 2), np.int64)
     for game, job in np.ndindex(10, 10):
         free[game, games.start[game, job] : games.finish[game, job]] += sets.size[game, job]
     assert free.max() <= 10
     exact = ClassLockstep(MODEL, sets)
-    play(exact, RULES["sjf-in-order"])
+    play(exact, RULES["SJF in order"])
     assert (games.start != exact.start).any()
 
 

@@ -16,7 +16,6 @@ pytest.importorskip("sklearn")
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.metrics import precision_recall_fscore_support
 
-from simkit.learners.reproductions.schedqrm.classifiers import calibration, guess, majority
 from simkit.learners.run_times.boosted_trees import BoostedTrees
 from simkit.learners.run_times.burst_classifier import BurstClassifier, Settings
 from simkit.learners.run_times.examples import (
@@ -171,25 +170,10 @@ def test_scores_are_those_of_scikit_learn(pairs):
     assert found.macro_f1 == pytest.approx(expected[2].mean())
 
 
-def test_calibration_by_hand():
-    shares = np.array([[0.9, 0.1], [0.2, 0.8], [0.85, 0.15], [0.55, 0.45]])
-    right = shares.argmax(axis=1) == [0, 1, 1, 0]
-    found = calibration(shares.max(axis=1), right)
-    assert found.examples.tolist() == [0, 0, 0, 0, 0, 1, 0, 0, 2, 1]
-    assert found.sure[[5, 8, 9]] == pytest.approx([0.55, 0.825, 0.9])
-    assert found.right[[5, 8, 9]] == pytest.approx([1.0, 0.5, 1.0])
-    assert found.error == pytest.approx((0.45 + 2 * 0.325 + 0.1) / 4)
-
-
 def test_the_sample_can_be_learned():
     examples = of_programs(read_bursts().filter(~pl.col("heap")))
     fit, asked = halves(examples)
     law = class_scores(
         asked.label, asked.class_of(LocalPowerLaw.fitted(fit).run_time_s(asked.features)), 10
     )
-    size = examples.names.index("file_size")
-    by_file_size = guess(fit.features[:, size], fit.label, asked.features[:, size])
     assert law.macro_f1 > 0.7
-    assert class_scores(asked.label, by_file_size, 10).macro_f1 < 0.3
-    most = majority(fit.label, len(asked))
-    assert class_scores(asked.label, most, 10).macro_f1 < 0.05

@@ -10,7 +10,12 @@ import pytest
 from trainings import workplace
 
 from simkit.learners.studies.cocorl.claims import CLAIMS
-from simkit.learners.studies.cocorl.equal_cost import at_equal_cost, equal_cost_rows, equal_to
+from simkit.learners.studies.cocorl.equal_cost import (
+    at_equal_cost,
+    equal_cost_rows,
+    equal_to,
+    theta_words,
+)
 from simkit.learners.studies.cocorl.tables import LOADS, RULES, TRAINED, bar_met
 from simkit.learners.studies.cocorl.trainings import SHARES, free_trainings, limited_trainings
 from simkit.learners.studies.green.judge import METRICS, THRESHOLDS, threshold_of
@@ -62,7 +67,7 @@ def test_a_rule_of_equal_cost_by_hand():
     costs = {0: 1.2, 1: -0.5, 2: 5.5}  # θ of 0.1 and 0.15 cost 1 and 1.5
     agents = [rows("a", [0.5, 0.6], [cost, cost], seed=seed) for seed, cost in costs.items()]
     judged = Results(pl.concat([*some, *agents]))
-    found = [str(at_equal_cost(judged, TRAINED, cost)) for cost in (1.2, -0.5, 5.5)]
+    found = [theta_words(*at_equal_cost(judged, TRAINED, cost)) for cost in (1.2, -0.5, 5.5)]
     assert found == ["0.10 to 0.15", "0.00, the cheapest", "0.50, the dearest"]
     equal = equal_cost_rows(judged, TRAINED)
     by_seed = equal.sort("seed", "item")["value"].to_numpy().reshape(3, 2)

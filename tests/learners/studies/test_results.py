@@ -152,6 +152,10 @@ def test_the_share_of_a_gap_is_paired_by_item_and_may_be_negative():
     assert closed.low < closed.value < closed.high
     assert found.ask("slowdown | FCFS | 0.7 | gap=SJF").high < 0
     assert found.ask("slowdown | bound | 0.7 | gap=SJF").value == pytest.approx(1.0)
+    gains = found.rows.filter(metric="sum").with_columns(value=-pl.col("value"))
+    closed_gain = Results(gains).ask("sum | agent | 0.7 | gap=SJF")
+    assert closed_gain.value == pytest.approx(closed.value)
+    assert closed_gain.low < closed_gain.value < closed_gain.high
 
 
 def test_what_never_ended_is_infinite_and_has_no_interval():

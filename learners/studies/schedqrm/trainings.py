@@ -15,8 +15,10 @@ import numpy as np
 from simkit.agent.slotted import Slotted
 from simkit.arrays import stream
 from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learners.studies.trainings import KeptTraining
 from simkit.scenario import Scenario
 from simkit.traces.models.deeprm import SchedQRMModel
+from simkit.training import Workplace
 
 CLASSES: Final = 10
 LOADS: Final = tuple(range(10, 201, 10))
@@ -138,8 +140,7 @@ def agents(setting: SchedQRMSetting) -> Iterator[Agent]:
 def online_agents(setting: SchedQRMSetting) -> Iterator[Agent]:
     """Yield the trainings on jobs that arrive one by one."""
     for seed in range(setting.seeds):
-        yield Agent(ALL_PARTS, seed, online=True)
-        yield Agent(PPO, seed, online=True)
+        yield from (Agent(kind, seed, online=True) for kind in (ALL_PARTS, PPO))
 
 
 ONLINE_DQN: Final[Mapping[str, Any]] = {
@@ -195,6 +196,11 @@ def scenario_of(agent: Agent, setting: SchedQRMSetting) -> Scenario:
     return Scenario.model_validate(
         {"name": agent.name, "seed": agent.seed, "workload": workload, **POOL, "learn": learn}
     )
+
+
+def kept(place: Workplace, agent: Agent, setting: SchedQRMSetting) -> KeptTraining:
+    """Return the training of an agent."""
+    return KeptTraining(place, scenario_of(agent, setting))
 
 
 JUDGED: Final = "reproduce.schedqrm.final"

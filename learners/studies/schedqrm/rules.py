@@ -66,11 +66,11 @@ def _finish(view: ClassView, steps: Floats) -> Floats:
 
 
 RULES: Final[Mapping[str, Rule]] = {
-    "sjf": Rule(_shortest, "now"),
-    "packer": Rule(_alignment, "now"),
-    "tetris": Rule(_tetris, "now"),
-    "sjf-in-order": Rule(_shortest, "ahead"),
-    "tetris-in-order": Rule(_tetris, "ahead"),
-    "earliest-finish": Rule(_finish, "ahead"),
+    "SJF": Rule(_shortest, "now"),
+    "Packer": Rule(_alignment, "now"),
+    "Tetris": Rule(_tetris, "now"),
+    "SJF in order": Rule(_shortest, "ahead"),
+    "Tetris in order": Rule(_tetris, "ahead"),
+    "earliest finish": Rule(_finish, "ahead"),
 }
 """Rules by name."""

@@ -1,1 +1,0 @@
-"""Reproductions of the dissertation on power-modulated datacenters: one setting, three pages."""

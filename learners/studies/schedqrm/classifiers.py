@@ -1,0 +1,332 @@
+"""Burst time classes from section sizes: models are fitted and tested on held-out programs.
+
+Programs with static arrays are held out at random, by ranges of sizes and by kinds. Those with
+arrays on the heap, whose sections do not depend on the size of the input, are tested separately.
+Each fit is kept, so an interrupted command resumes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from simkit.arrays import Bools, Floats, Ints, stream
+from simkit.learners.run_times.burst_classifier import PUBLISHED, TUNED, Settings
+from simkit.learners.run_times.burst_predictor import BurstPredictor, ModelName
+from simkit.learners.run_times.examples import (
+    Examples,
+    by_group,
+    by_size,
+    class_scores,
+    of_programs,
+    random_rows,
+)
+from simkit.learners.studies.results import long
+from simkit.learners.studies.trainings import digest_of, in_parallel, kept_table
+from simkit.traces.elf_bursts import noise_of
+from simkit.traces.elf_bursts.measurements import CLASSES
+from simkit.training import Workplace
+
+HELD_OUT: Final = 0.3
+"""Held-out share, as in the paper: 30,000 of 100,000 programs."""
+LAW, BOOSTED, NETWORK, PAPER = (
+    "local power law", "boosted trees", "network, tuned", "network, as published",
+)  # fmt: skip
+FILE_SIZE, MOST = "file size alone", "most frequent class"
+MODELS: Final = (LAW, BOOSTED, NETWORK, PAPER, FILE_SIZE, MOST)
+LEARNED: Final = (LAW, BOOSTED, NETWORK)
+"""Models with learning curves; one of them must reach the paper's score."""
+RANDOM, SIZE, KIND, HEAP = "random", "by size", "by kind", "heap"
+SPLITS: Final = (RANDOM, SIZE, KIND, HEAP)
+BINS: Final = 10
+"""Bins of confidence, of equal width."""
+DRAWN: Final = 3000
+"""Programs in the picture of true against predicted times."""
+SCORES: Final = ("precision", "recall", "f1")
+
+
+@dataclass(frozen=True)
+class BurstSetting:
+    """How much to fit."""
+
+    seeds: Mapping[str, int]
+    """Split → how often it is drawn."""
+    shares: tuple[float, ...] = (0.25, 0.5)
+    """Shares of the training programs in learning curves, in addition to all of them."""
+    most_rows: int | None = None
+    """Rows of the table to use; None: all."""
+    published: Settings = PUBLISHED
+    tuned: Settings = TUNED
+    trees: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of scikit-learn that differ from those of `boosted_trees.TREES`."""
+
+
+FULL: Final = BurstSetting({RANDOM: 3, SIZE: 3, KIND: 5, HEAP: 3})
+QUICK: Final = BurstSetting({RANDOM: 1, SIZE: 1, KIND: 2, HEAP: 1}, (0.5,))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A model that is fitted to one part of the table and tested on another."""
+
+    split: str
+    seed: int
+    model: str
+    share: float = 1.0
+    """Share of the training programs."""
+
+    @property
+    def name(self) -> str:
+        """Name of the file that keeps it."""
+        words = f"{self.split}-{self.seed}-{self.model}-{self.share:g}"
+        return words.replace(",", "").replace(" ", "-")
+
+    @property
+    def case(self) -> str:
+        """Name of its case in the long table."""
+        return self.split if self.share == 1 else curve_case(self.share)
+
+
+def curve_case(share: float) -> str:
+    """Return the name of a case with fewer programs to learn from."""
+    return RANDOM if share == 1 else f"{RANDOM}, {share:.0%} to learn from"
+
+
+def fits(setting: BurstSetting) -> Iterator[Fit]:
+    """Yield all fits."""
+    for split, seeds in setting.seeds.items():
+        for seed in range(seeds):
+            yield from (Fit(split, seed, model) for model in MODELS)
+    for seed in range(setting.seeds[RANDOM]):
+        for share in setting.shares:
+            yield from (Fit(RANDOM, seed, model, share) for model in LEARNED)
+
+
+def parts(table: pl.DataFrame, split: str, seed: int) -> tuple[Bools, Bools]:
+    """Return (n,) the training rows, and (n,) the test rows."""
+    rng = stream(seed, f"reproduce.schedqrm.{split}")
+    heap, kind = table["heap"].to_numpy(), table["kind"].to_list()
+    if split == KIND:
+        out = by_group(kind, HELD_OUT, rng)
+    elif split == SIZE:
+        out = np.zeros(table.height, np.bool_)  # ranges of the sizes of static programs
+        static = table.filter(~heap)
+        sizes = static["size"].to_numpy()
+        out[~heap] = by_size(static["kind"].to_list(), sizes, HELD_OUT, rng)
+    else:
+        out = random_rows(table.height, HELD_OUT, rng)
+    return (~out, out & heap) if split == HEAP else (~out & ~heap, out & ~heap)
+
+
+# --- one fit --------------------------------------------------------------------------------------
+
+
+def _fit(
+    folder: Path, place: Workplace, table: pl.DataFrame, setting: BurstSetting, task: Fit
+) -> str:
+    """Fit a model, keep its answers and losses, and return the name of the fit."""
+    learn, ask = (np.flatnonzero(rows) for rows in parts(table, task.split, task.seed))
+    rng = stream(task.seed, f"reproduce.schedqrm.{task.name}")
+    learn = np.sort(rng.permutation(learn)[: round(task.share * len(learn))])
+    examples, losses = of_programs(table), list[float]()
+    answers = {"row": ask} | _answers(
+        task.model, examples.take(learn), examples.take(ask).features, setting, rng, losses
+    )
+    told = {"pass": range(1, len(losses) + 1), "loss": losses}
+    schema = {"pass": pl.Int64, "loss": pl.Float64}
+    kept_table(place, folder / f"{task.name}-loss.parquet", lambda: pl.DataFrame(told, schema))
+    kept_table(place, folder / f"{task.name}.parquet", lambda: pl.DataFrame(answers, _ANSWERS), "")
+    return task.name
+
+
+_ANSWERS: Final = {
+    "row": pl.UInt32, "label": pl.Int64, "run_time_s": pl.Float64, "sure": pl.Float64,
+    "unlike": pl.Boolean,
+}  # fmt: skip
+
+
+def _answers(
+    model: str, examples: Examples, asked: Floats, setting: BurstSetting,
+    rng: np.random.Generator, losses: list[float],
+) -> dict[str, Any]:  # fmt: skip
+    """Return a model's answers for m programs; None where it has none."""
+    answers: dict[str, Any] = dict.fromkeys(("run_time_s", "sure", "unlike"))
+    if model == MOST:
+        return {"label": np.full(len(asked), np.bincount(examples.label).argmax()), **answers}
+    if model == FILE_SIZE:
+        column = examples.names.index("file_size")
+        label = guess(examples.features[:, column], examples.label, asked[:, column])
+        return {"label": label, **answers}
+    kinds: dict[str, tuple[ModelName, dict[str, Any]]] = {
+        LAW: ("local-power-law", {}), BOOSTED: ("trees", dict(setting.trees)),
+        NETWORK: ("network", {"settings": setting.tuned, "on_pass": losses.append}),
+        PAPER: ("network", {"settings": setting.published, "on_pass": losses.append}),
+    }  # fmt: skip
+    kind, settings = kinds[model]
+    if model == PAPER:
+        examples = examples.balanced(rng)
+    found = BurstPredictor.fit(examples, rng, kind, **settings).predict(asked)
+    answers["label"], answers["unlike"] = found.label, found.unlike
+    if kind != "network":
+        answers["run_time_s"] = found.run_time_s
+    if found.probabilities is not None:
+        answers["sure"] = found.probabilities.max(axis=1)
+    return answers
+
+
+def guess(feature: Floats, truth: Ints, asked: Floats, neighbours: int = 5) -> Ints:
+    """Return (m,) classes from one feature alone: the most frequent among the nearest examples.
+
+    Args:
+        feature: (n,) the feature of the examples.
+        truth: (n,) classes of the examples.
+        asked: (m,) the feature of the queries.
+        neighbours: number of examples that vote.
+    """
+    from sklearn.neighbors import KNeighborsClassifier
+
+    model = KNeighborsClassifier(neighbours).fit(feature[:, None], truth)
+    classes: Ints = model.predict(asked[:, None])
+    return classes
+
+
+# --- results --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The models' answers for held-out programs."""
+
+    rows: pl.DataFrame
+    """Rows of the long table. Items: classes from 0, draws of a split as seeds; in a case ``…, by
+    confidence`` bins of it; in ``training`` passes over the examples; in ``times`` programs."""
+    facts: Mapping[str, Any]
+    confusion: Mapping[str, Floats]
+    """The best model and the published one → (C, C) share of the programs of each true class (row),
+    held out at random, that it takes for each class."""
+
+
+def judge_classifiers(place: Workplace, table: pl.DataFrame, setting: BurstSetting) -> Judged:
+    """Fit missing models and return what follows from their answers.
+
+    Args:
+        place: keeps the fits.
+        table: as `read_bursts` returns it.
+        setting: how much to fit.
+    """
+    table = table.head(setting.most_rows) if setting.most_rows else table
+    content = sha256(table.write_csv().encode()).hexdigest()
+    folder = place.work / f"classifiers-{digest_of([content, asdict(setting)])}"
+    tasks = list(fits(setting))
+    todo = [task for task in tasks if not (folder / f"{task.name}.parquet").exists()]
+    for name in in_parallel(place, _fit, ((folder, place, table, setting, one) for one in todo)):
+        place.say(f"fitted {name}")
+    true = table.select("class", "kind", measured_s="run_time_s").with_row_index("row")
+    answers = {
+        task: pl.read_parquet(folder / f"{task.name}.parquet").join(
+            true, on="row", maintain_order="left"
+        )
+        for task in tasks
+    }
+    rows = [row for task, one in answers.items() for row in _rows(folder, task, one)]
+    f1 = pl.concat(rows).filter(metric="f1", case=SIZE).group_by("arm").agg(pl.col("value").mean())
+    best = max(LEARNED, key=lambda model: f1.filter(arm=model)["value"].item())
+    pooled = partial(_pooled, answers)
+    for model in (LAW, NETWORK, PAPER):
+        for split in (RANDOM, KIND):
+            rows += by_confidence(model, split, pooled(split, model))
+    facts = _facts(table, setting) | {"best model": best}
+    facts |= {f"unlike, {split}": pooled(split, LAW)["unlike"].mean() for split in SPLITS[:3]}
+    confusion = {model: _confusion(pooled(RANDOM, model)) for model in (best, PAPER)}
+    return Judged(pl.concat([*rows, _by_kind(pooled(RANDOM, best), table)]), facts, confusion)
+
+
+def _pooled(answers: Mapping[Fit, pl.DataFrame], split: str, model: str) -> pl.DataFrame:
+    """Return the answers of a model to all draws of a split."""
+    return pl.concat(
+        one for task, one in answers.items()
+        if (task.split, task.model, task.share) == (split, model, 1)
+    )  # fmt: skip
+
+
+def _rows(folder: Path, task: Fit, answers: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Yield what follows from the answers of one fit."""
+    told = {"arm": pl.lit(task.model), "seed": pl.lit(task.seed)}
+    scores = class_scores(answers["class"].to_numpy(), answers["label"].to_numpy(), CLASSES)
+    table = pl.DataFrame({"item": range(CLASSES), **scores._asdict()})
+    yield long(table, SCORES, case=pl.lit(task.case), **told)
+    if task.split == RANDOM and task.share == 1:
+        losses = pl.read_parquet(folder / f"{task.name}-loss.parquet")
+        yield long(losses, ("loss",), case=pl.lit("training"), item="pass", **told)
+        if task.seed == 0 and answers["run_time_s"].null_count() == 0:
+            times, metrics = answers.head(DRAWN), ("measured_s", "run_time_s")
+            yield long(times, metrics, case=pl.lit("times"), item="row", arm=pl.lit(task.model))
+
+
+def by_confidence(model: str, split: str, answers: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Yield how many predictions there are in each bin of confidence, and how many are right.
+
+    The error is the expected calibration error: M. P. Naeini, G. F. Cooper and M. Hauskrecht,
+    "Obtaining well calibrated probabilities using Bayesian binning" (2015).
+    """
+    sure, right = answers["sure"].to_numpy(), answers["label"] == answers["class"]
+    place = np.minimum((sure * BINS).astype(np.int64), BINS - 1)
+    count, hits, total = (
+        np.bincount(place, each, BINS) for each in (np.ones_like(sure), right.to_numpy(), sure)
+    )
+    told = {"arm": pl.lit(model), "case": pl.lit(f"{split}, by confidence")}
+    yield long(pl.DataFrame({"item": range(BINS), "answers": count, "hits": hits}),
+               ("answers", "hits"), **told)  # fmt: skip
+    error = np.abs(total - hits).sum() / count.sum()
+    yield long(
+        pl.DataFrame({"item": 0, "calibration_error": error}), ("calibration_error",), **told
+    )
+
+
+def _confusion(answers: pl.DataFrame) -> Floats:
+    counts = np.zeros((CLASSES, CLASSES))
+    np.add.at(counts, (answers["class"].to_numpy(), answers["label"].to_numpy()), 1.0)
+    shares: Floats = counts / counts.sum(axis=1, keepdims=True)
+    return shares
+
+
+def _by_kind(answers: pl.DataFrame, table: pl.DataFrame) -> pl.DataFrame:
+    """Return how well the best model does on each kind of program, and how noisy the kind is."""
+    off = (pl.col("run_time_s") / pl.col("measured_s")).log().abs()
+    found = answers.group_by("kind").agg(
+        held_out=pl.len(), right=(pl.col("label") == pl.col("class")).mean(), off=off.median()
+    ).sort("kind")  # fmt: skip
+    static = table.filter(~pl.col("heap"))
+    flips = [noise_of(static.filter(kind=kind)).single_flips for kind in found["kind"]]
+    metrics = ("held_out", "right", "off", "flips")
+    found = found.with_columns(flips=pl.Series(flips), case=pl.lit("kinds"), item=0)
+    return long(found, metrics, arm="kind")
+
+
+def _facts(table: pl.DataFrame, setting: BurstSetting) -> dict[str, Any]:
+    """Return what a table must have, and how noisy its run times are, as they are on the page."""
+    static = table.filter(~pl.col("heap"))
+    counts = table.group_by("class", "kind").len()
+    shares = counts.with_columns(share=pl.col("len") / pl.col("len").sum().over("class"))
+    number, kind, _, share = shares.sort("share", "kind", "class").row(-1)
+    classes = np.bincount(table["class"].to_numpy(), minlength=CLASSES) / table.height
+    noise, learned = noise_of(static), round((1 - HELD_OUT) * static.height)
+    return {
+        "programs": table.height, "static programs": static.height,
+        "kinds": table["kind"].n_unique(),
+        "largest share": f"{share:.1%} ({kind}, class {number + 1})",
+        "class shares": f"{classes.min():.1%} to {classes.max():.1%}",
+        "longest run": float(table["run_time_s"].max()),  # type: ignore[arg-type] # a number
+        "sigma": noise.sigma, "flips": noise.flips, "single flips": noise.single_flips,
+        "measured again": noise.pairs,
+        "learning curve": {
+            curve_case(share): round(share * learned) for share in (*setting.shares, 1.0)
+        },
+    }  # fmt: skip

@@ -1,0 +1,75 @@
+"""The comparison with RARE: who plans how far ahead, its bars and its claims."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+import pytest
+from trainings import workplace
+
+from simkit.learners.games.ready_pool import HORIZON
+from simkit.learners.studies.green.trainings import QUICK
+from simkit.learners.studies.page import Contents, fill
+from simkit.learners.studies.rare import PRINTED, STUDY
+from simkit.learners.studies.rare import judge as judge_of_rare
+from simkit.learners.studies.rare.judge import HEURISTICS, SIZES, Judge, within_12_h
+from simkit.learners.studies.rare.tables import CLAIMS, LEAVE, meets
+from simkit.learners.studies.results import COLUMNS, Results
+
+
+def test_heuristics_plan_for_48_hours_and_everyone_for_12(tmp_path, monkeypatch):
+    """Where late jobs leave fit12 alone plans ahead."""
+    seen: list[tuple[str, int]] = []
+
+    def note(_place, where, candidates, _streams, *, case):
+        seen.extend((one.arm, where.max_start) for one in candidates)
+        return pl.DataFrame(schema=COLUMNS)
+
+    monkeypatch.setattr(judge_of_rare, "judged", note)
+    judge = Judge(workplace(tmp_path), QUICK)
+    judge.printed("here", PRINTED["full"])
+    others = (*map(within_12_h, HEURISTICS), "value-density", "fit0", "fit12")
+    assert seen == [(name, HORIZON - 1) for name in HEURISTICS] + [(name, 12) for name in others]
+    seen.clear()
+    judge.leaving("here", judge_of_rare.LATE_LEAVE, 0.35, [])
+    assert {ahead for arm, ahead in seen if arm != "fit12"} == {0}
+    assert seen[-1] == ("fit12", 12)
+
+
+def results(cases: Mapping[str, Mapping[str, float]]) -> Results:
+    """Return case → arm → its mean value, on six streams, with three seeds of agents."""
+    rows = [
+        {"arm": arm, "seed": seed, "case": case, "item": item, "metric": "value",
+         "value": value + 0.001 * (item - 2.5) * (2 if seed is None else 3)}
+        for case, arms in cases.items()
+        for arm, value in arms.items()
+        for seed in ((0, 1, 2) if arm in ("ppo", "printed-full") else (None,))
+        for item in range(6)
+    ]  # fmt: skip
+    return STUDY.results(pl.DataFrame(rows, schema=COLUMNS), {"threshold": 0.35})
+
+
+@pytest.mark.parametrize(
+    ("agent", "met"),
+    [(0.536, True), (0.529, False), (0.5305, False)],
+    ids=["both", "too little over QoS", "not over the threshold"],
+)
+def test_agents_meet_the_bars_by_the_gain_and_its_lower_bound(agent, met):
+    threshold = 0.5299 if agent == 0.5305 else 0.52
+    found = results({LEAVE: {"qos": 0.5, "threshold 0.35": threshold, "ppo": agent}})
+    assert meets(found, "ppo") is met
+
+
+@pytest.mark.parametrize(("agent", "confirmed"), [(0.62, 4), (0.53, 2), (0.49, 0)])
+def test_each_claim_is_held_to_the_heuristics_that_it_names(agent, confirmed):
+    """18 % over all, 2 % over QoS and SJF, better than all, and 9 % over all."""
+    values = {"fcfs": 0.5, "sjf": 0.5, "qos": 0.51, "value": 0.5}
+    near = {within_12_h(name): 0.9 * value for name, value in values.items()}
+    places = [*(f"{units} units" for units in SIZES), "90 % of the power", "80 % of the power"]
+    everyone = {**values, **near, "printed-full": agent}
+    found = results({f"as printed, {place}": everyone for place in places})
+    assert [claim.verdict(found) for claim in CLAIMS].count("confirmed") == confirmed
+    contents = Contents(found, STUDY.numbers, {})
+    assert fill(CLAIMS[1].measured, contents) == f"{100 * (agent / 0.51 - 1):+.1f} %"
+    assert fill(CLAIMS[1].more[0], contents) == f"{100 * (agent / 0.459 - 1):+.1f} %"

@@ -1,0 +1,278 @@
+"""The comparison with SchedQRM: its trainings, who is judged on what, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import polars as pl
+import pytest
+from trainings import workplace
+
+pytest.importorskip("torch")
+pytest.importorskip("sklearn")
+
+from simkit import plugins
+from simkit.analysis.intervals import WEEK_S, weekly_interval
+from simkit.errors import RunError
+from simkit.learners.run_times.burst_classifier import Settings
+from simkit.learners.studies.results import COLUMNS, Results
+from simkit.learners.studies.schedqrm import STUDY, logs
+from simkit.learners.studies.schedqrm.classifiers import (
+    HEAP,
+    KIND,
+    LAW,
+    MODELS,
+    PAPER,
+    RANDOM,
+    SIZE,
+    SPLITS,
+    BurstSetting,
+    by_confidence,
+    judge_classifiers,
+    parts,
+)
+from simkit.learners.studies.schedqrm.judge import REFERENCE, case_of, taken_for
+from simkit.learners.studies.schedqrm.logs import (
+    JITTER_S,
+    MEANS,
+    LogSetting,
+    Replay,
+    jittered,
+    judge_logs,
+    replayed,
+    rows_of,
+)
+from simkit.learners.studies.schedqrm.tables import PUBLISHED_F1, bar_of, below, meet_bar
+from simkit.learners.studies.schedqrm.trainings import (
+    ALL_PARTS,
+    FULL,
+    KINDS,
+    LOADS,
+    PPO,
+    Agent,
+    scenario_of,
+)
+from simkit.traces.elf_bursts import read_bursts
+from simkit.traces.swf import write_swf
+from simkit.workload import Workload
+
+# --- schedules ------------------------------------------------------------------------------------
+
+
+def test_every_kind_of_training_can_begin():
+    trainings = [Agent(kind, 1) for kind in KINDS]
+    trainings += [Agent(kind, 1, online=True) for kind in (ALL_PARTS, PPO)]
+    for agent in trainings:
+        scenario = scenario_of(agent, FULL)
+        learn = scenario.learn
+        assert learn is not None
+        begin = plugins.find("simkit.learners", learn.learner)
+        begin(scenario, learn.all_arguments, seed=1, device="cpu")
+    assert len({agent.name for agent in trainings}) == len(trainings)
+
+
+def results_of(arms: Mapping[str, list[np.ndarray]]) -> Results:
+    """Return slowdowns at all loads: arm → its trainings → a value a job set."""
+    rows = [
+        (arm, None if arm == REFERENCE else seed, case_of(load), item, "slowdown", value)
+        for arm, seeds in arms.items()
+        for load in LOADS
+        for seed, values in enumerate(seeds)
+        for item, value in enumerate(values if load >= 100 or arm == REFERENCE else values + 0.205)
+    ]
+    return STUDY.results(pl.DataFrame(rows, COLUMNS, orient="row"), {})
+
+
+def test_a_training_meets_the_bar_if_it_is_level_below_full_load_and_surely_better_above():
+    rng = np.random.default_rng(0)
+    rule = rng.uniform(2, 5, 40)
+    good, unsure = rule - 0.2 + rng.normal(0, 0.001, 40), rule - 0.2 + rng.normal(0, 2.0, 40)
+    lost = good.copy()
+    lost[3] = np.inf
+    found = results_of({REFERENCE: [rule], "three": [good, unsure, lost], "all": [good, good]})
+    assert meet_bar(found, "three") == "1 of 3"
+    assert meet_bar(found, "all") == "2 of 2"
+    assert below(found, "three", case_of(200), REFERENCE) == "1 of 3"
+    table = STUDY.tables["at once, differences"]
+    with pytest.raises(RunError, match="earliest finish"):
+        table(found)
+
+
+def test_classes_are_mistaken_as_often_as_is_said():
+    shares = np.full((10, 10), 0.0)
+    shares[:, 2] = 0.25
+    shares[np.arange(10), np.arange(10)] += 0.75
+    length = np.repeat(np.arange(11), 4000).reshape(11, -1)
+    found = taken_for(length, shares, np.random.default_rng(1))
+    assert (found[0] == 0).all()  # padding
+    assert (found[3] == 3).all()
+    for n in (1, 5, 10):
+        assert (found[n] == n).mean() == pytest.approx(0.75, abs=0.03)
+        assert ((found[n] == n) | (found[n] == 3)).all()
+
+
+# --- burst times ----------------------------------------------------------------------------------
+
+SMALL = BurstSetting(
+    {RANDOM: 2, SIZE: 1, KIND: 2, HEAP: 1}, (0.5,), 200,
+    published=Settings((8,), passes=2),
+    tuned=Settings((8,), logarithms=True, learning_rate=1e-2, falls=True, passes=3),
+    trees={"n_estimators": 5},
+)  # fmt: skip
+
+
+def test_every_model_answers_whatever_is_held_out_and_no_fit_is_made_twice(tmp_path):
+    said: list[str] = []
+    place = workplace(tmp_path, said)
+    judged = judge_classifiers(place, read_bursts(), SMALL)
+    found = STUDY.results(judged.rows, judged.facts)
+    for split, seeds in SMALL.seeds.items():
+        for model in MODELS:
+            assert found.values("f1", model, split)[0].shape == (seeds, 10)
+    assert found.values("loss", PAPER, "training")[0].shape == (2, 2)
+    assert judged.confusion[PAPER].sum(axis=1) == pytest.approx(np.ones(10))
+    said.clear()
+    (path,) = place.work.glob(f"*/by-size-0-{LAW.replace(' ', '-')}-1.parquet")
+    path.unlink()
+    assert judge_classifiers(place, read_bursts(), SMALL).rows.equals(judged.rows)
+    assert said == ["fitted by-size-0-local-power-law-1"]
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_nothing_that_is_asked_about_was_learned_from(split):
+    table = read_bursts()
+    for seed in range(2):
+        learn, ask = parts(table, split, seed)
+        assert not (learn & ask).any()
+        heap = table["heap"].to_numpy()
+        assert heap[ask].all() if split == HEAP else not heap[learn | ask].any()
+        if split == KIND:
+            kind = table["kind"].to_numpy()
+            assert not set(kind[learn]) & set(kind[ask])
+        elif split != HEAP:
+            assert ask.sum() / (learn | ask).sum() == pytest.approx(0.3, abs=0.03)
+    assert not np.array_equal(parts(table, split, 0)[1], parts(table, split, 1)[1])
+
+
+def test_calibration_by_hand():
+    told = {"sure": [0.9, 0.8, 0.85, 0.55], "label": [0, 1, 0, 0], "class": [0, 1, 1, 0]}
+    rows = pl.concat(by_confidence(LAW, RANDOM, pl.DataFrame(told)))
+    found, case = Results(rows), f"{RANDOM}, by confidence"
+    assert found.values("answers", LAW, case)[0][0].tolist() == [0, 0, 0, 0, 0, 1, 0, 0, 2, 1]
+    assert found.values("hits", LAW, case)[0][0].tolist() == [0, 0, 0, 0, 0, 1, 0, 0, 1, 1]
+    error = (0.45 + abs(1.65 - 1) + 0.1) / 4
+    assert found.mean("calibration_error", LAW, case) == pytest.approx(error)
+
+
+def test_the_bar_follows_from_the_noise():
+    assert bar_of(0.004) == PUBLISHED_F1
+    assert bar_of(0.02) == pytest.approx(1 - 0.072 - 0.04)
+
+
+# --- logs -----------------------------------------------------------------------------------------
+
+JOBS = 400
+TINY = LogSetting(
+    2, ("requested", MEANS, "user-mean, queue", "learned trees", "actual"), 0.6, 0.2, 50, 200,
+    ("HPC2N",),
+)  # fmt: skip
+
+
+def some_jobs() -> Workload:
+    """Return jobs of four users in ten busy weeks of 16 processors."""
+    rng = np.random.default_rng(0)
+    run_s = np.ceil(np.exp(rng.normal(9.5, 1.5, JOBS)))
+    return Workload.from_jobs(
+        {
+            "job_id": np.arange(1, JOBS + 1),
+            "submit_time_s": np.sort(np.floor(rng.uniform(0, 10 * WEEK_S, JOBS))),
+            "run_time_s": run_s,
+            "processors": rng.integers(1, 17, JOBS),
+            "requested_time_s": np.ceil(run_s * rng.uniform(0.9, 8, JOBS)),
+            "user": rng.integers(1, 5, JOBS),
+        },
+        capacity={"processors": 16.0},
+    )
+
+
+@pytest.fixture
+def log(tmp_path, monkeypatch) -> Workload:
+    """Put a tiny log where one is looked for, and return its jobs."""
+    (tmp_path / "swf").mkdir()
+    monkeypatch.setenv("SIMKIT_DATA", str(tmp_path))
+    jobs = some_jobs()
+    write_swf(tmp_path / "swf" / "tiny.swf", jobs)
+    monkeypatch.setattr(logs, "LOGS", {"HPC2N": "tiny.swf"})
+    return jobs
+
+
+def test_jitter_moves_all_jobs_a_little_and_sorts_them_again():
+    crowded = some_jobs()
+    crowded = crowded.with_columns(submit_time_s=np.floor(crowded.submit_time_s / 1000))
+    moved = jittered(crowded, 0)
+    order = np.argsort(moved.job_id)
+    late = moved.submit_time_s[order] - crowded.submit_time_s
+    assert ((late >= 0) & (late <= JITTER_S)).all()
+    assert late.mean() == pytest.approx(JITTER_S / 2, rel=0.1)
+    assert (np.diff(moved.submit_time_s) >= 0).all()
+    assert np.array_equal(moved.run_time_s[order], crowded.run_time_s)
+    assert np.array_equal(moved.submit_time_s, jittered(crowded, 0).submit_time_s)
+
+
+def test_the_last_part_of_a_log_counts_under_predictions_and_orders(log):
+    tables = {name: replayed(Replay("HPC2N", name, 0), TINY) for name in TINY.candidates}
+    table, counted = tables["requested"], slice(round(0.4 * JOBS), None)
+    assert np.array_equal(table["submit_time_s"], log.submit_time_s[counted])
+    # Requests below the run time stay: raised ones would give it away.
+    assert np.array_equal(table["estimate_s"], log.requested_time_s[counted])
+    assert (table["estimate_s"] < table["run_time_s"]).any()
+    waited, ran = table["wait_time_s"].to_numpy(), log.run_time_s[counted]
+    expected = np.maximum(1.0, (waited + ran) / np.maximum(ran, 10.0))
+    np.testing.assert_allclose(table["bounded_slowdown"], expected)
+    assert tables["actual"]["estimate_s"].equals(tables["actual"]["run_time_s"])
+    assert not tables[MEANS]["wait_time_s"].equals(tables["user-mean, queue"]["wait_time_s"])
+    assert not tables[MEANS]["estimate_s"].equals(tables["learned trees"]["estimate_s"])
+
+
+def test_differences_have_the_interval_over_weeks_of_jobs_averaged_over_replays():
+    rng, jobs = np.random.default_rng(2), 300
+    submit = np.sort(rng.uniform(0, 12 * WEEK_S, jobs))
+    slowdown = {arm: rng.uniform(1, 20 + 10 * n, (2, jobs)) for n, arm in enumerate(("a", MEANS))}
+    rows = []
+    for arm, values in slowdown.items():
+        table = pl.DataFrame({
+            "submit_time_s": np.tile(submit, 2), "run_time_s": 60.0, "estimate_s": 90.0,
+            "wait_time_s": 1800.0, "bounded_slowdown": values.ravel(),
+            "replay": np.repeat((0, 1), jobs),
+        })  # fmt: skip
+        rows += rows_of("HPC2N", arm, table)
+    results = STUDY.results(pl.concat(rows), {})
+    found = results.ask(f"mean bounded_slowdown | a | HPC2N | less={MEANS}")
+    by_job = (slowdown["a"] - slowdown[MEANS]).mean(axis=0)
+    expected = weekly_interval(by_job, submit)
+    assert found.value == pytest.approx(by_job.mean())
+    assert (found.low, found.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
+    requested = results.rows.filter(arm=MEANS).with_columns(arm=pl.lit("requested"))
+    with_requests = STUDY.results(pl.concat([results.rows, requested]), {})
+    head, row, *_ = STUDY.tables["HPC2N"](with_requests)
+    cells = dict(zip(head, row, strict=True))
+    single = (slowdown["a"] - slowdown[MEANS]).mean(axis=1)
+    assert cells["in single replays"] == f"{single.min():.1f} to {single.max():.1f}"
+    assert cells["geometric mean"] == f"{np.exp(np.log(slowdown['a']).mean()):.2f}"
+    assert cells["mean wait, h"] == "0.50"
+    outlived, ratio = "mean outlived | a | HPC2N", "median ratio | a | HPC2N, all jobs"
+    assert (results.ask(outlived).value, results.ask(ratio).value) == (0.0, 1.5)
+
+
+def test_replays_that_are_kept_are_not_done_again(log, tmp_path):
+    said: list[str] = []
+    place = workplace(tmp_path, said)
+    rows, facts = judge_logs(place, TINY)
+    assert len(said) == 2 * len(TINY.candidates)
+    assert facts["jobs of HPC2N"] == len(log) - round(0.4 * JOBS)
+    assert rows.filter(arm="actual", metric="error_s")["value"].sum() == 0.0
+    said.clear()
+    next((place.work / "logs").glob("HPC2N-requested-0-*")).unlink()
+    assert judge_logs(place, TINY)[0].equals(rows)
+    assert said == ["replayed HPC2N, requested, 0"]

@@ -18,7 +18,16 @@ from simkit.learners.reproductions import deepjs
 from simkit.learners.reproductions.deepjs.judge import BOUND
 from simkit.learners.reproductions.deepjs.study import DeepJSSetting
 from simkit.learners.run_times.burst_classifier import Settings
-from simkit.learners.studies import cocorl, deeprm, launchpad, logs, rare, rlscheduler, schedqrm, sofia
+from simkit.learners.studies import (
+    cocorl,
+    deeprm,
+    launchpad,
+    logs,
+    rare,
+    rlscheduler,
+    schedqrm,
+    sofia,
+)
 from simkit.learners.studies.deeprm.trainings import DeepRMSetting, Ours
 from simkit.learners.studies.green.trainings import Size
 from simkit.learners.studies.launchpad import trainings as on_data
@@ -95,19 +104,14 @@ TINY = {
     ),
     "launchpad": Tiny(launchpad.STUDY.carry_out, (replace(GREEN, streams=10, episodes=2),),
                       "launchpad.csv", lambda judged: {"pool 5", "pool 15"} <= set(judged["case"])),
-<<<<<<< HEAD
     "logs": Tiny(
         logs.STUDY.carry_out,
         (replace(QUICK_LOGS, windows=3, cases=(LOGS[1], LOGS[-1]), estimates=("modal",)),),
         "logs.csv", lambda judged: {"bound", "SAF, modal", "ppo of KTH-SP2"} <= set(judged["arm"]),
         "swf/KTH-SP2-1996-2.1-cln.swf.gz", marks=SLOW,
     ),
-    "rare": Tiny(rare.carry_out, (GREEN,), "rare.csv",
-                 lambda judged: judged["value"].is_between(0, 1).all(), marks=SLOW),
-=======
     "rare": Tiny(rare.STUDY.carry_out, (GREEN,), "rare.csv", nobody_is_above_the_bound,
                  marks=SLOW),
->>>>>>> main
     "rlscheduler": Tiny(
         rlscheduler.STUDY.carry_out,
         (RLSchedulerSetting(

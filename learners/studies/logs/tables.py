@@ -36,7 +36,8 @@ EVERYONE: Final[Mapping[str, str]] = {
 }
 """Columns; RULE and FAST are the rules that are best on a log in slowdown and in turnaround."""
 GAINS: Final[Mapping[str, str]] = {
-    "slowdown": RATIO,
+    "slowdown / best rule": RATIO,
+    "/ SAF": RATIO.replace("RULE", "SAF"),
     "turnaround": f"{TURNAROUND} | {{}} | CASE | over=FAST : .3f",
     "of the gap, %": GAP,
     "99 % wait": "wait_time_s.p99 | {} | CASE | over=RULE : .2f",
@@ -90,12 +91,13 @@ def gains(results: Results, case: str) -> Rows:
 def windows(results: Results, case: str) -> Rows:
     """Return what stands behind the intervals, and how far the best rule is from the bound."""
     fast = best(results, case, TURNAROUND)
-    items = results.values(TURNAROUND, fast, case)[1]
+    (found, items), (least, _) = (results.values(TURNAROUND, arm, case) for arm in (fast, BOUND))
     of = f"{TURNAROUND} | {{}} | {case}"
     return grid(results, [fast], {
         "in slowdown": lambda _: best(results, case),
         "windows": lambda _: str(len(items)),
         "blocks": lambda _: str(len(set(items // JOBS))),
+        "with a gap": lambda _: str((found - least > 1.0).sum()),
         "turnaround, h": f"{of} | hours : .2f",
         "bound, h": of.replace("{}", BOUND) + " | hours : .2f",
         "over the bound": f"{of} | over={BOUND} : .2f",

@@ -23,7 +23,7 @@ from simkit.errors import RunError, did_you_mean
 from simkit.learners.studies.results import Results
 
 __all__ = ["CONFIRMED", "NOT_CONFIRMED", "NOT_TESTED", "SMALLER", "Claim", "Contents", "answer",
-           "fill", "grid", "markdown_table", "told"]  # fmt: skip
+           "fill", "grid", "holes", "markdown_table", "told"]  # fmt: skip
 
 Rows = Sequence[Sequence[str]]
 """A table as text: the head, then the rows."""
@@ -98,6 +98,11 @@ class Contents:
     claims: Sequence[Claim] = ()
     small: bool = False
     """Whether a small version may lack what a hole names: it then gets a dash."""
+
+
+def holes(text: str) -> str:
+    """Return a text whose every ``[QUESTION : FORMAT]`` is a hole for a number."""
+    return re.sub(r"\[(.*?)\]", r"{{number: \1}}", text)
 
 
 def fill(text: str, contents: Contents) -> str:

@@ -7,7 +7,7 @@ import os
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
@@ -103,14 +103,22 @@ def digest_of(values: object) -> str:
 def in_parallel(
     place: Workplace, work: Callable[..., str], calls: Iterable[tuple[Any, ...]]
 ) -> Iterator[str]:
-    """Call a function with each tuple of arguments, several at a time; yield what it returns."""
-    todo = list(calls)
+    """Call a function with each tuple of arguments, several at a time; yield what it returns.
+
+    Where the place is an argument, the function gets one that says nothing.
+    """
+    quiet = replace(place, say=_unheard)  # `say` need not be a function that processes can share
+    todo = [[quiet if each is place else each for each in arguments] for arguments in calls]
     if place.workers == 1 or len(todo) < 2:
         yield from (work(*arguments) for arguments in todo)
         return
     with Workers(place.workers, grace_s=0.0) as pool:
         for done in as_completed([pool.submit(work, *arguments) for arguments in todo]):
             yield done.result()
+
+
+def _unheard(_line: str) -> None:
+    pass
 
 
 def data_file(study: str, file: str) -> Path:

@@ -19,9 +19,9 @@ pytest.importorskip("numba")
 pytest.importorskip("torch")
 
 from simkit.learners import deepjs, recipes
-from simkit.learners.reproductions.deepjs.study import FULL, agents, scenario_of
 from simkit.learners.scorers.pair_model import chunks, play
 from simkit.learners.scorers.pair_scorer import RULES
+from simkit.learners.studies.deepjs.trainings import FULL, scenarios
 from simkit.learners.studies.results import Results
 from simkit.learners.studies.sofia.trainings import COST, costs
 from simkit.scenario.bundled import scenario_path
@@ -74,7 +74,7 @@ def test_deepjs_protocol_takes_less_than_an_hour_of_two_cores(
 ) -> None:
     """73.5 million decisions, rollouts and updates together: 17 minutes of a quiet core."""
     monkeypatch.setenv("SIMKIT_DATA", str(DATA))
-    scenario = scenario_of(next(agents(FULL)), FULL)
+    scenario = scenarios(FULL)["deepjs-paper"][0]
     training = deepjs.begin(scenario, {"repeats": 4, "held_out": 0.0}, seed=0)
     training.step()  # numba compiles
     before = time.process_time()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import get_args, get_type_hints
 
 import pytest
-from rare_battery import RareBattery, as_printed, corrected
+from rare_battery import algorithm_5
 
 from simkit.power.controller import SourceOrder
 from simkit.power.facts import BatteryFacts, Supply
@@ -17,12 +17,12 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "power.md").read_text
 
 
 def test_algorithm_5_goes_as_the_table_says():
-    battery = RareBattery(battery_capacity=100, max_load=40, c_rate=20, e_rate=30, initial_level=50)
+    battery = {"load": 40, "capacity": 100, "c_rate": 20, "e_rate": 30, "level": 50}
     rows = re.findall(r"^\| (\d+) \| (\d+), (-?\d+) \| (\d+), (-?\d+) \|$", PAGE, re.MULTILINE)
     table = [tuple(map(float, row)) for row in rows]
     power = [row[0] for row in table]
-    printed, fixed = as_printed(battery, power), corrected(battery, power)
-    found = zip(power, printed.available, printed.level, fixed.available, fixed.level, strict=True)
+    printed, fixed = (algorithm_5(power, printed=each, **battery) for each in (True, False))
+    found = zip(power, *printed, *fixed, strict=True)
     assert len(table) == 5
     assert list(found) == table
 

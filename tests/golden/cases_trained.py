@@ -124,7 +124,8 @@ def reproduced(name: str) -> dict[str, str]:
         return {
             str(path.relative_to(pages)): sha256(path.read_bytes()).hexdigest()[:16]
             for path in sorted(pages.rglob("*"))
-            if path.suffix in (".csv", ".json") and not path.is_relative_to(work)
+            # facts, in .json, have wall times and the commit
+            if path.suffix in (".csv", ".parquet") and not path.is_relative_to(work)
         }
 
 

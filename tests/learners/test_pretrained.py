@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from trainings import workplace
 
-from simkit.learners.reproductions.deepjs import study as deepjs
+from simkit.learners.studies.deepjs import trainings as deepjs
 from simkit.learners.studies.deeprm import STUDY
 from simkit.learners.studies.deeprm.judge import seeded
 from simkit.learners.studies.deeprm.trainings import (
@@ -75,11 +75,10 @@ def test_the_fitness_is_that_of_the_reproduction(tmp_path, monkeypatch):
     table = tmp_path / "alibaba" / "cloudsimpy_jobs.csv.gz"
     table.parent.mkdir()
     table.touch()
-    (agent,) = [each for each in deepjs.agents(deepjs.FULL) if each.name == "fitness-seed0"]
-    trained = deepjs.scenario_of(agent, deepjs.FULL)
+    trained = deepjs.scenarios(deepjs.FULL)["fitness"][0]
     description = json.loads((agent_folder("fitness-alibaba", tmp_path) / "agent.json").read_text())
     assert (description["learner"], description["seed"]) == ("fitness", 0)
-    assert description["curve_end"]["iteration"] == agent.iterations
+    assert description["curve_end"]["iteration"] == trained.learn.iterations
     arguments = json.loads(json.dumps(dict(trained.learn.arguments)))
     assert description["arguments"].items() >= arguments.items()
     expected = whole(trained.model_dump(mode="json"))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from simkit.learners.studies.cocorl.tables import AT_LOAD, LOADS, RULES
-from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED, Claim
+from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED, Claim, holes
 from simkit.learners.studies.results import Results
 
 PAR: Final = -0.005
@@ -40,10 +39,9 @@ def _claim(figure: str, words: str, cell: str, rule: str | Callable[[Results], s
 
     AGENT in them stands for the agents that stand for CoCoRL, and for those without a limit.
     """
-    holes = re.sub(r"\[(.*?)\]", r"{{number: \1}}", cell)
-    free = holes.replace("AGENT", "ppo") if "AGENT" in cell else ""
+    ours, free = (holes(cell.replace("AGENT", arm)) for arm in ("half-of-ppo", "ppo"))
     rule = rule.replace("AGENT", "half-of-ppo") if isinstance(rule, str) else rule
-    return Claim(figure, words, holes.replace("AGENT", "half-of-ppo"), rule, (free,))
+    return Claim(figure, words, ours, rule, (free if "AGENT" in cell else "",))
 
 
 def _above_rules(metric: str) -> Iterator[Claim]:

@@ -8,9 +8,9 @@ from typing import Final
 
 from simkit.analysis.intervals import Estimate
 from simkit.learners.studies.launchpad.data import MIXES
-from simkit.learners.studies.launchpad.tables import LABELS, SMALL, TABLE_7_1
+from simkit.learners.studies.launchpad.tables import LABELS, LARGE, SMALL, TABLE_7_1
 from simkit.learners.studies.launchpad.trainings import KINDS
-from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED, Claim
+from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED, Claim, holes
 from simkit.learners.studies.results import Results
 
 ALIKE: Final = 1.0
@@ -34,7 +34,7 @@ def _claim(figure: str, words: str, cell: str, holds: Holds | None = None) -> Cl
     ACT in them stands for both ways to act.
     """
     cells = [cell.replace("ACT", act) for act in _ACTS.values()]
-    drawn, likeliest = (re.sub(r"\[(.*?)\]", r"{{number: \1}}", one) for one in cells)
+    drawn, likeliest = map(holes, cells)
     if holds is None:
         return Claim(figure, words, drawn, more=(likeliest,))
 
@@ -47,7 +47,7 @@ def _claim(figure: str, words: str, cell: str, holds: Holds | None = None) -> Cl
 
 def _less(mine: str, *others: str, form: str = "+.2f") -> str:
     """Return by how much agents exceed others, in points."""
-    pool = f"pool {SMALL}" if "pool5" in mine else "pool 15"
+    pool = f"pool {SMALL}" if "pool5" in mine else f"pool {LARGE}"
     asked = (f"[value | {mine}ACT | {pool} | less={one} | percent : {form}]" for one in others)
     return ", ".join(asked)
 

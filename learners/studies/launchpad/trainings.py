@@ -14,8 +14,11 @@ KINDS: Final[Mapping[str, tuple[int, int, int]]] = {
     "clone": (20, 0, 0), "offline": (20, 10, 0), "launch": (20, 10, 30),
 }  # fmt: skip
 """Kind → iterations of cloning, offline and of games."""
-UPDATES: Final = 200
-"""Updates in an iteration."""
+
+
+def _updates(size: Size) -> int:
+    """Return the updates in an iteration: 200, and fewer in a small version."""
+    return max(round(200 * min(10 * size.share, 1.0)), 2)
 
 
 def data_trainings(place: Workplace, size: Size, data: Data, seed: int) -> list[KeptTraining]:
@@ -28,7 +31,7 @@ def data_trainings(place: Workplace, size: Size, data: Data, seed: int) -> list[
         found.append(training(
             place, size, name, "offline", where, iterations, seed, games=size.games // 2,
             dataset=str(data.path), clone=clone, offline=offline,
-            updates=UPDATES,
+            updates=_updates(size),
         ))  # fmt: skip
     return found
 
@@ -37,5 +40,5 @@ def online(place: Workplace, size: Size, seed: int) -> KeptTraining:
     """Return the training by games alone, a discrete soft actor-critic."""
     return training(
         place, size, "online", "offline", LATE_LEAVE, size.iterations(30), seed,
-        updates=UPDATES, games=size.games // 2,
+        updates=_updates(size), games=size.games // 2,
     )  # fmt: skip

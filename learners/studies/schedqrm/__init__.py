@@ -8,18 +8,13 @@ from typing import Any, Final
 import polars as pl
 
 from simkit.learners.studies.results import long
-from simkit.learners.studies.schedqrm import classifiers, logs, trainings
+from simkit.learners.studies.schedqrm import classifiers, logs
 from simkit.learners.studies.schedqrm.classifiers import BurstSetting, judge_classifiers
 from simkit.learners.studies.schedqrm.judge import judge_arriving, judge_at_once, judge_mistaken
 from simkit.learners.studies.schedqrm.logs import LogSetting, judge_logs, path_of
 from simkit.learners.studies.schedqrm.pictures import PICTURES
 from simkit.learners.studies.schedqrm.tables import NUMBERS, TABLES
-from simkit.learners.studies.schedqrm.trainings import (
-    SchedQRMSetting,
-    agents,
-    kept,
-    online_agents,
-)
+from simkit.learners.studies.schedqrm.trainings import FULL, QUICK, SchedQRMSetting, trainings
 from simkit.learners.studies.study import Study
 from simkit.learners.studies.trainings import train
 from simkit.traces.elf_bursts import generate_elf_bursts, read_bursts
@@ -52,15 +47,13 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
         path_of(log)  # fail now rather than in hours
     bursts = judge_classifiers(place, _bursts(place), size.bursts)
     setting = size.schedules
-    at_once, arriving = (
-        [kept(place, one, setting) for one in each]
-        for each in (agents(setting), online_agents(setting))
-    )
-    train(place, [*at_once, *arriving])
+    at_once = trainings(place, setting)
+    every = [*at_once.values(), *trainings(place, setting, arriving=True).values()]
+    train(place, every)
     decided = pl.DataFrame({
-        "arm": [one.kind for one in agents(setting)], "case": "training", "item": 0,
-        "seed": [one.scenario.seed for one in at_once],
-        "decisions": [one.curve["decisions"].sum() for one in at_once],
+        "arm": [kind for kind, _ in at_once], "seed": [seed for _, seed in at_once],
+        "decisions": [one.curve["decisions"].sum() for one in at_once.values()],
+        "case": "training", "item": 0,
     })  # fmt: skip
     replayed, facts = judge_logs(place, size.logs)
     rows = [
@@ -68,7 +61,7 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
         judge_mistaken(place, setting, bursts.confusion), replayed,
         long(decided, ("decisions",), seed="seed"),
     ]  # fmt: skip
-    minutes = sum(one.seconds for one in (*at_once, *arriving)) / 60
+    minutes = sum(one.seconds for one in every) / 60
     items = "job sets, classes and weeks"
     return pl.concat(rows), {**bursts.facts, **facts, "items": items, "training, min": minutes}
 
@@ -86,8 +79,8 @@ def _bursts(place: Workplace) -> pl.DataFrame:
 
 STUDY: Final = Study(
     "schedqrm",
-    Size(classifiers.FULL, trainings.FULL, logs.FULL),
-    Size(classifiers.QUICK, trainings.QUICK, logs.QUICK),
+    Size(classifiers.FULL, FULL, logs.FULL),
+    Size(classifiers.QUICK, QUICK, logs.QUICK),
     measure,
     metrics=logs.METRICS, numbers=NUMBERS, tables=TABLES, pictures=PICTURES,
 )  # fmt: skip

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from simkit.arrays import Bools, Floats, Ints, stream
+from simkit.arrays import Bools, Floats, stream
 from simkit.learners.run_times.burst_classifier import PUBLISHED, TUNED, Settings
 from simkit.learners.run_times.burst_predictor import BurstPredictor, ModelName
 from simkit.learners.run_times.examples import (
@@ -69,11 +68,10 @@ class BurstSetting:
 
 
 FULL: Final = BurstSetting({RANDOM: 3, SIZE: 3, KIND: 5, HEAP: 3})
-QUICK: Final = BurstSetting({RANDOM: 1, SIZE: 1, KIND: 2, HEAP: 1}, (0.5,))
+QUICK: Final = BurstSetting({RANDOM: 1, SIZE: 1, KIND: 2, HEAP: 1}, (0.5,), 1200)
 
 
-@dataclass(frozen=True)
-class Fit:
+class Fit(NamedTuple):
     """A model that is fitted to one part of the table and tested on another."""
 
     split: str
@@ -88,25 +86,18 @@ class Fit:
         words = f"{self.split}-{self.seed}-{self.model}-{self.share:g}"
         return words.replace(",", "").replace(" ", "-")
 
-    @property
-    def case(self) -> str:
-        """Name of its case in the long table."""
-        return self.split if self.share == 1 else curve_case(self.share)
+
+def case_of(split: str, share: float = 1.0) -> str:
+    """Return the name of a case of the long table."""
+    return split if share == 1 else f"{split}, {share:.0%} to learn from"
 
 
-def curve_case(share: float) -> str:
-    """Return the name of a case with fewer programs to learn from."""
-    return RANDOM if share == 1 else f"{RANDOM}, {share:.0%} to learn from"
-
-
-def fits(setting: BurstSetting) -> Iterator[Fit]:
-    """Yield all fits."""
-    for split, seeds in setting.seeds.items():
-        for seed in range(seeds):
-            yield from (Fit(split, seed, model) for model in MODELS)
-    for seed in range(setting.seeds[RANDOM]):
-        for share in setting.shares:
-            yield from (Fit(RANDOM, seed, model, share) for model in LEARNED)
+def fits(setting: BurstSetting) -> list[Fit]:
+    """Return all fits."""
+    drawn = [(split, seed) for split, seeds in setting.seeds.items() for seed in range(seeds)]
+    found = [Fit(*draw, model) for draw in drawn for model in MODELS]
+    curves = [(seed, share) for seed in range(setting.seeds[RANDOM]) for share in setting.shares]
+    return found + [Fit(RANDOM, seed, model, part) for seed, part in curves for model in LEARNED]
 
 
 def parts(table: pl.DataFrame, split: str, seed: int) -> tuple[Bools, Bools]:
@@ -129,20 +120,22 @@ def parts(table: pl.DataFrame, split: str, seed: int) -> tuple[Bools, Bools]:
 
 
 def _fit(
-    folder: Path, place: Workplace, table: pl.DataFrame, setting: BurstSetting, task: Fit
+    place: Workplace, folder: Path, table: pl.DataFrame, setting: BurstSetting, task: Fit
 ) -> str:
     """Fit a model, keep its answers and losses, and return the name of the fit."""
     learn, ask = (np.flatnonzero(rows) for rows in parts(table, task.split, task.seed))
     rng = stream(task.seed, f"reproduce.schedqrm.{task.name}")
     learn = np.sort(rng.permutation(learn)[: round(task.share * len(learn))])
     examples, losses = of_programs(table), list[float]()
-    answers = {"row": ask} | _answers(
-        task.model, examples.take(learn), examples.take(ask).features, setting, rng, losses
-    )
-    told = {"pass": range(1, len(losses) + 1), "loss": losses}
-    schema = {"pass": pl.Int64, "loss": pl.Float64}
-    kept_table(place, folder / f"{task.name}-loss.parquet", lambda: pl.DataFrame(told, schema))
-    kept_table(place, folder / f"{task.name}.parquet", lambda: pl.DataFrame(answers, _ANSWERS), "")
+    asked = examples.take(ask).features
+    answers = _answers(task.model, examples.take(learn), asked, setting, rng, losses)
+    passes = {"item": range(len(losses)), "loss": losses}
+    schema = {"item": pl.Int64, "loss": pl.Float64}
+    for name, found in (
+        (f"{task.name}-loss", pl.DataFrame(passes, schema)),
+        (task.name, pl.DataFrame({"row": ask, **answers}, _ANSWERS)),
+    ):
+        kept_table(place, folder / f"{name}.parquet", lambda found=found: found)  # type: ignore[misc]
     return task.name
 
 
@@ -157,44 +150,28 @@ def _answers(
     rng: np.random.Generator, losses: list[float],
 ) -> dict[str, Any]:  # fmt: skip
     """Return a model's answers for m programs; None where it has none."""
-    answers: dict[str, Any] = dict.fromkeys(("run_time_s", "sure", "unlike"))
+    answers: dict[str, Any] = dict.fromkeys(list(_ANSWERS)[1:])
     if model == MOST:
-        return {"label": np.full(len(asked), np.bincount(examples.label).argmax()), **answers}
-    if model == FILE_SIZE:
-        column = examples.names.index("file_size")
-        label = guess(examples.features[:, column], examples.label, asked[:, column])
-        return {"label": label, **answers}
-    kinds: dict[str, tuple[ModelName, dict[str, Any]]] = {
-        LAW: ("local-power-law", {}), BOOSTED: ("trees", dict(setting.trees)),
-        NETWORK: ("network", {"settings": setting.tuned, "on_pass": losses.append}),
-        PAPER: ("network", {"settings": setting.published, "on_pass": losses.append}),
+        return answers | {"label": np.full(len(asked), np.bincount(examples.label).argmax())}
+    if model == FILE_SIZE:  # the most frequent class among the nearest five
+        from sklearn.neighbors import KNeighborsClassifier
+
+        column = [examples.names.index("file_size")]
+        nearest = KNeighborsClassifier(5).fit(examples.features[:, column], examples.label)
+        return answers | {"label": nearest.predict(asked[:, column])}
+    network: dict[str, Any] = {"on_pass": losses.append}
+    kinds: dict[str, tuple[ModelName, Mapping[str, Any]]] = {
+        LAW: ("local-power-law", {}), BOOSTED: ("trees", setting.trees),
+        NETWORK: ("network", {"settings": setting.tuned, **network}),
+        PAPER: ("network", {"settings": setting.published, **network}),
     }  # fmt: skip
     kind, settings = kinds[model]
     if model == PAPER:
         examples = examples.balanced(rng)
     found = BurstPredictor.fit(examples, rng, kind, **settings).predict(asked)
-    answers["label"], answers["unlike"] = found.label, found.unlike
-    if kind != "network":
-        answers["run_time_s"] = found.run_time_s
-    if found.probabilities is not None:
-        answers["sure"] = found.probabilities.max(axis=1)
-    return answers
-
-
-def guess(feature: Floats, truth: Ints, asked: Floats, neighbours: int = 5) -> Ints:
-    """Return (m,) classes from one feature alone: the most frequent among the nearest examples.
-
-    Args:
-        feature: (n,) the feature of the examples.
-        truth: (n,) classes of the examples.
-        asked: (m,) the feature of the queries.
-        neighbours: number of examples that vote.
-    """
-    from sklearn.neighbors import KNeighborsClassifier
-
-    model = KNeighborsClassifier(neighbours).fit(feature[:, None], truth)
-    classes: Ints = model.predict(asked[:, None])
-    return classes
+    sure = None if found.probabilities is None else found.probabilities.max(axis=1)
+    time_s = None if kind == "network" else found.run_time_s
+    return {"label": found.label, "run_time_s": time_s, "sure": sure, "unlike": found.unlike}
 
 
 # --- results --------------------------------------------------------------------------------------
@@ -222,18 +199,15 @@ def judge_classifiers(place: Workplace, table: pl.DataFrame, setting: BurstSetti
         setting: how much to fit.
     """
     table = table.head(setting.most_rows) if setting.most_rows else table
-    content = sha256(table.write_csv().encode()).hexdigest()
-    folder = place.work / f"classifiers-{digest_of([content, asdict(setting)])}"
-    tasks = list(fits(setting))
-    todo = [task for task in tasks if not (folder / f"{task.name}.parquet").exists()]
-    for name in in_parallel(place, _fit, ((folder, place, table, setting, one) for one in todo)):
+    folder = place.work / f"classifiers-{digest_of([table.write_csv(), asdict(setting)])}"
+    kept = {task: folder / f"{task.name}.parquet" for task in fits(setting)}
+    todo = ((place, folder, table, setting, one) for one in kept if not kept[one].exists())
+    for name in in_parallel(place, _fit, todo):
         place.say(f"fitted {name}")
     true = table.select("class", "kind", measured_s="run_time_s").with_row_index("row")
     answers = {
-        task: pl.read_parquet(folder / f"{task.name}.parquet").join(
-            true, on="row", maintain_order="left"
-        )
-        for task in tasks
+        task: pl.read_parquet(path).join(true, on="row", maintain_order="left")
+        for task, path in kept.items()
     }
     rows = [row for task, one in answers.items() for row in _rows(folder, task, one)]
     f1 = pl.concat(rows).filter(metric="f1", case=SIZE).group_by("arm").agg(pl.col("value").mean())
@@ -250,10 +224,10 @@ def judge_classifiers(place: Workplace, table: pl.DataFrame, setting: BurstSetti
 
 def _pooled(answers: Mapping[Fit, pl.DataFrame], split: str, model: str) -> pl.DataFrame:
     """Return the answers of a model to all draws of a split."""
+    asked = (split, model, 1)
     return pl.concat(
-        one for task, one in answers.items()
-        if (task.split, task.model, task.share) == (split, model, 1)
-    )  # fmt: skip
+        one for task, one in answers.items() if (task.split, task.model, task.share) == asked
+    )
 
 
 def _rows(folder: Path, task: Fit, answers: pl.DataFrame) -> Iterator[pl.DataFrame]:
@@ -261,10 +235,10 @@ def _rows(folder: Path, task: Fit, answers: pl.DataFrame) -> Iterator[pl.DataFra
     told = {"arm": pl.lit(task.model), "seed": pl.lit(task.seed)}
     scores = class_scores(answers["class"].to_numpy(), answers["label"].to_numpy(), CLASSES)
     table = pl.DataFrame({"item": range(CLASSES), **scores._asdict()})
-    yield long(table, SCORES, case=pl.lit(task.case), **told)
+    yield long(table, SCORES, case=pl.lit(case_of(task.split, task.share)), **told)
     if task.split == RANDOM and task.share == 1:
         losses = pl.read_parquet(folder / f"{task.name}-loss.parquet")
-        yield long(losses, ("loss",), case=pl.lit("training"), item="pass", **told)
+        yield long(losses, ("loss",), case=pl.lit("training"), **told)
         if task.seed == 0 and answers["run_time_s"].null_count() == 0:
             times, metrics = answers.head(DRAWN), ("measured_s", "run_time_s")
             yield long(times, metrics, case=pl.lit("times"), item="row", arm=pl.lit(task.model))
@@ -327,6 +301,6 @@ def _facts(table: pl.DataFrame, setting: BurstSetting) -> dict[str, Any]:
         "sigma": noise.sigma, "flips": noise.flips, "single flips": noise.single_flips,
         "measured again": noise.pairs,
         "learning curve": {
-            curve_case(share): round(share * learned) for share in (*setting.shares, 1.0)
+            case_of(RANDOM, share): round(share * learned) for share in (*setting.shares, 1.0)
         },
     }  # fmt: skip

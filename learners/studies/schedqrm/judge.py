@@ -33,14 +33,12 @@ from simkit.learners.studies.schedqrm.trainings import (
     POOL,
     PPO,
     WHOLE,
-    Agent,
     SchedQRMSetting,
-    agents,
+    Trainings,
     judged_sets,
-    kept,
-    online_agents,
+    trainings,
 )
-from simkit.learners.studies.trainings import digest_of, kept_table
+from simkit.learners.studies.trainings import KeptTraining, digest_of, kept_table
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import agent_folder
 from simkit.traces.models.synthetic import pool_trace
@@ -72,9 +70,9 @@ def case_of(load: int, more: str = "") -> str:
 # --- players --------------------------------------------------------------------------------------
 
 
-def player_of(place: Workplace, agent: Agent, setting: SchedQRMSetting) -> Player:
+def player_of(training: KeptTraining) -> Player:
     """Return how the agent of a complete training plays."""
-    bundle = kept(place, agent, setting).agent
+    bundle = training.agent
     described = ViewDescription.read(up_to_date(bundle.description))
     network = plain_network(described.architecture, bundle.weights)
     actions = described.view.action_arguments or {}
@@ -97,14 +95,12 @@ def _best(network: PlainNetwork, games: ClassGames) -> Ints:
     return best
 
 
-def _players(
-    place: Workplace, setting: SchedQRMSetting, rules: Iterable[str], trained: Iterable[Agent]
-) -> dict[tuple[str, int | None], Player]:
+def _players(rules: Iterable[str], trained: Trainings) -> dict[tuple[str, int | None], Player]:
     """Return arm and seed → how it plays."""
     found: dict[tuple[str, int | None], Player] = {
         (name, None): partial(play_rule, rule=RULES[name]) for name in rules
     }
-    return found | {(one.kind, one.seed): player_of(place, one, setting) for one in trained}
+    return found | {key: player_of(one) for key, one in trained.items()}
 
 
 def played(games: ClassLockstep, play: Player) -> Floats:
@@ -129,12 +125,7 @@ _SLOTS: Final[Mapping[str, Any]] = {
 
 
 def slowdown_of_slots(name: str, sets: JobSets) -> Floats:
-    """Return (S, J) the slowdown of each job in a simulation; 0 for padding, infinite if not done.
-
-    Args:
-        name: one of `OF_SLOTS`.
-        sets: S job sets of the pool.
-    """
+    """Return (S, J) the slowdown of each job, as `played`, in simulations of one of `OF_SLOTS`."""
     found = np.where(sets.there, np.inf, 0.0)
     scenario = Scenario.model_validate({**_SLOTS, "policy": OF_SLOTS[name]})
     for row, there in enumerate(sets.there):
@@ -153,12 +144,12 @@ def slowdown_of_slots(name: str, sets: JobSets) -> Floats:
 
 
 def _kept_rows(
-    place: Workplace, setting: SchedQRMSetting, trained: Iterable[Agent], what: str,
+    place: Workplace, setting: SchedQRMSetting, trained: Trainings, what: str,
     rows: Callable[[], Iterator[pl.DataFrame]], *more: Any,
 ) -> pl.DataFrame:  # fmt: skip
     """Return rows of the long table, kept under a name that depends on the agents' weights."""
-    digests = [kept(place, one, setting).digest for one in trained]
-    path = place.work / f"{what}-{digest_of([JUDGED, asdict(setting), digests, *more])}.parquet"
+    key = [JUDGED, asdict(setting), [one.digest for one in trained.values()], *more]
+    path = place.work / f"{what}-{digest_of(key)}.parquet"
     return kept_table(place, path, lambda: pl.concat(rows()), f"judged: {what}")
 
 
@@ -177,10 +168,10 @@ def judge_at_once(place: Workplace, setting: SchedQRMSetting) -> pl.DataFrame:
 
     A case ``by class`` has the classes as items, at all of `CLASS_LOADS` together.
     """
-    trained = list(agents(setting))
+    trained = trainings(place, setting)
 
     def rows() -> Iterator[pl.DataFrame]:
-        players = _players(place, setting, RULES, trained)
+        players = _players(RULES, trained)
         jobs: dict[tuple[str, int | None], list[pl.DataFrame]] = {
             (arm, seed): [] for arm, seed in players if arm in (REFERENCE, WHOLE)
         }
@@ -206,10 +197,10 @@ def judge_at_once(place: Workplace, setting: SchedQRMSetting) -> pl.DataFrame:
 
 def judge_arriving(place: Workplace, setting: SchedQRMSetting) -> pl.DataFrame:
     """Return the measures on DeepRM's workload, with the unseen job sets of its original code."""
-    trained = list(online_agents(setting))
+    trained = trainings(place, setting, arriving=True)
 
     def rows() -> Iterator[pl.DataFrame]:
-        players = _players(place, setting, (), trained)
+        players = _players((), trained)
         for load in ONLINE_LOADS:
             workload = {"type": "deeprm", "offered_load": load}
             source = ClassJobs(
@@ -246,11 +237,11 @@ def judge_mistaken(
         setting: of the trainings.
         confusion: model → (C, C) share of the programs of each class that it takes for each.
     """
-    kinds = [kind for kind in (WHOLE, PPO) if kind in setting.kinds]
-    trained = [Agent(kind, seed) for kind in kinds for seed in range(setting.seeds)]
+    every = trainings(place, setting)
+    trained = {key: every[key] for key in every if key[0] in (WHOLE, PPO)}
 
     def rows() -> Iterator[pl.DataFrame]:
-        players = _players(place, setting, (REFERENCE, BEST_RULE), trained)
+        players = _players((REFERENCE, BEST_RULE), trained)
         for load in PRICED:
             sets = judged_sets(load, setting.judged)
             for model, shares in confusion.items():

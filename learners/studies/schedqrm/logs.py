@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -80,12 +81,11 @@ class LogSetting:
 
 FULL: Final = LogSetting(10, tuple(CANDIDATES), 0.2, 0.05)
 QUICK: Final = LogSetting(
-    2, tuple(name for name in CANDIDATES if name != "learned classes"), 0.05, 0.02, every=250
+    1, tuple(name for name in CANDIDATES if name != "learned classes"), 0.02, 0.01, every=250
 )
 
 
-@dataclass(frozen=True)
-class Replay:
+class Replay(NamedTuple):
     """One pass over the last part of a log: the unit of work."""
 
     log: str
@@ -108,9 +108,8 @@ class Replay:
     def path(self, place: Workplace, setting: LogSetting) -> Path:
         """Return the path of its result, which does not depend on other replays or candidates."""
         key = [self.log, self.sections(setting), setting.measured, setting.warm_up, JITTER_S, TAU_S]
-        if "model" in CANDIDATES[self.candidate]:
-            key.append(_sources())
-        name = f"{self.log}-{self.candidate.replace(', ', '-').replace(' ', '-')}-{self.number}"
+        key += [_sources()] if "model" in CANDIDATES[self.candidate] else []
+        name = f"{self.log}-{self.candidate}-{self.number}".replace(",", "").replace(" ", "-")
         return place.work / "logs" / f"{name}-{digest_of(key)}.parquet"
 
 
@@ -171,7 +170,7 @@ def replayed(one: Replay, setting: LogSetting) -> pl.DataFrame:
 def _keep(one: Replay, place: Workplace, setting: LogSetting) -> str:
     """Do a replay and keep its result; return its name."""
     kept_table(place, one.path(place, setting), lambda: replayed(one, setting))
-    return f"{one.log}, {one.candidate}, {one.number}"
+    return ", ".join(map(str, one))
 
 
 def judge_logs(place: Workplace, setting: LogSetting) -> tuple[pl.DataFrame, dict[str, Any]]:
@@ -179,53 +178,48 @@ def judge_logs(place: Workplace, setting: LogSetting) -> tuple[pl.DataFrame, dic
 
     Weeks are the items; in a case ``LOG, replays``, these; in ``LOG, all jobs`` there is one.
     """
-    pairs = [(log, name) for log in setting.logs for name in setting.candidates]
-    every = [Replay(*pair, number) for number in range(setting.replays) for pair in pairs]
+    numbers, pairs = range(setting.replays), list(product(setting.logs, setting.candidates))
+    every = [Replay(*pair, number) for number in numbers for pair in pairs]
     todo = [one for one in every if not one.path(place, setting).exists()]
     for name in in_parallel(place, _keep, ((one, place, setting) for one in todo)):
         place.say(f"replayed {name}")
-    rows = list[pl.DataFrame]()
-    for log, name in pairs:
-        mine = [one for one in every if (one.log, one.candidate) == (log, name)]
-        table = pl.concat(
-            pl.read_parquet(one.path(place, setting)).with_columns(replay=pl.lit(one.number))
-            for one in mine
-        )
-        rows += rows_of(log, name, table)
-    found, facts = pl.concat(rows), dict[str, Any]()
+    rows, facts = list[pl.DataFrame](), dict[str, Any]()
+    for pair in pairs:
+        tables = (pl.read_parquet(Replay(*pair, n).path(place, setting)) for n in numbers)
+        numbered = (table.with_columns(replay=pl.lit(n)) for n, table in enumerate(tables))
+        rows += rows_of(*pair, pl.concat(numbered))
+    found = pl.concat(rows)
     for log in setting.logs:
-        means = found.filter(arm=MEANS, case=log)
+        weeks = found.filter(arm=MEANS, case=log)
         jobs, slowdown = (
-            means.filter(metric=name)["value"].to_numpy() for name in ("jobs", "bounded_slowdown")
+            weeks.filter(metric=name)["value"].to_numpy() for name in ("jobs", "bounded_slowdown")
         )
         facts |= {f"jobs of {log}": round(jobs.sum())}
         facts |= {f"heaviest week of {log}": float(slowdown.max() / slowdown.sum())}
     return found, facts
 
 
-def rows_of(log: str, name: str, table: pl.DataFrame) -> Iterator[pl.DataFrame]:
+def rows_of(log: str, arm: str, table: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """Yield what follows from the replays of a log with a candidate.
 
     Args:
         log: name of the case.
-        name: of the candidate.
+        arm: the candidate.
         table: as `replayed` returns it, with a column ``replay``.
     """
-    told = {"arm": pl.lit(name)}
-    late = pl.col("run_time_s") > pl.col("estimate_s")
+    estimate, run, sums = pl.col("estimate_s"), pl.col("run_time_s"), (*MEASURES, "jobs")
     jobs = table.with_columns(
-        week=weeks_of(table["submit_time_s"].to_numpy()),
-        log_slowdown=pl.col("bounded_slowdown").log(), outlived=late.cast(pl.Float64),
-        error_s=(pl.col("estimate_s") - pl.col("run_time_s")).abs(), jobs=1.0,
-        ratio=pl.col("estimate_s") / pl.col("run_time_s"),
+        week=weeks_of(table["submit_time_s"].to_numpy()), arm=pl.lit(arm), jobs=1.0,
+        log_slowdown=pl.col("bounded_slowdown").log(), error_s=(estimate - run).abs(),
+        outlived=(run > estimate).cast(pl.Float64),
     )  # fmt: skip
-    sums = (*MEASURES, "jobs")
-    weeks = jobs.group_by("week").agg(pl.col(sums).sum() / table["replay"].n_unique()).sort("week")
-    yield long(weeks, sums, case=pl.lit(log), item="week", **told)
-    single = jobs.group_by("replay").agg(pl.col("bounded_slowdown").mean()).sort("replay")
-    yield long(
-        single.rename({"bounded_slowdown": "slowdown of a replay"}), ("slowdown of a replay",),
-        case=pl.lit(f"{log}, replays"), item="replay", **told,
-    )  # fmt: skip
-    ratio = jobs.select(pl.col("ratio").median().alias("median ratio"))
-    yield long(ratio, ("median ratio",), case=pl.lit(f"{log}, all jobs"), item=pl.lit(0), **told)
+    weeks = jobs.group_by("week", "arm").agg(pl.col(sums).sum() / table["replay"].n_unique())
+    yield long(weeks.sort("week"), sums, case=pl.lit(log), item="week")
+    single = jobs.group_by("replay", "arm").agg(
+        pl.col("bounded_slowdown").mean().alias("slowdown of a replay")
+    )
+    case = pl.lit(f"{log}, replays")
+    yield long(single.sort("replay"), ("slowdown of a replay",), case=case, item="replay")
+    ratio = jobs.group_by("arm").agg((estimate / run).median().alias("median ratio"))
+    case = pl.lit(f"{log}, all jobs")
+    yield long(ratio, ("median ratio",), case=case, item=pl.lit(0))

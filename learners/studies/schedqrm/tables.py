@@ -4,46 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import product
 from math import isfinite
 from typing import Any, Final
 
 import numpy as np
 
 from simkit.arrays import Floats
-from simkit.learners.studies.page import Rows, answer, grid
+from simkit.learners.studies.page import Rows, grid, told
 from simkit.learners.studies.results import Results
-from simkit.learners.studies.schedqrm.classifiers import (
-    BINS,
-    HEAP,
-    KIND,
-    LAW,
-    LEARNED,
-    MODELS,
-    NETWORK,
-    PAPER,
-    RANDOM,
-    SCORES,
-    SIZE,
-)
-from simkit.learners.studies.schedqrm.judge import (
-    BEST_RULE,
-    MIXED,
-    OF_SLOTS,
-    PRICED,
-    REFERENCE,
-    SHOWN,
-    case_of,
-)
+from simkit.learners.studies.schedqrm import classifiers as bursts
+from simkit.learners.studies.schedqrm import judge, trainings
+from simkit.learners.studies.schedqrm.judge import BEST_RULE, REFERENCE, case_of
 from simkit.learners.studies.schedqrm.logs import LOGS, MEANS
 from simkit.learners.studies.schedqrm.rules import RULES
-from simkit.learners.studies.schedqrm.trainings import (
-    ALL_PARTS,
-    KINDS,
-    LOADS,
-    ONLINE_LOADS,
-    PPO,
-    WHOLE,
-)
+from simkit.learners.studies.schedqrm.trainings import ALL_PARTS, PPO, WHOLE
 from simkit.traces.elf_bursts.measurements import CLASSES, LONGEST_S
 
 TABLE_II: Final = np.array([
@@ -60,9 +35,11 @@ unit of σ, and the most by which a model may be below that."""
 MOST_BELOW: Final = 0.01
 """The most by which an agent may be worse than the reference at loads below 100 %."""
 LABELS: Final = {WHOLE: "deep Q-network", ALL_PARTS: "deep Q-network"}
-AT_ONCE: Final = {case: case for case in map(case_of, SHOWN)}
-ARRIVING: Final = {f"{100 * load:.0f} %": f"{100 * load:.0f} %, arriving" for load in ONLINE_LOADS}
-"""Head of a column → case."""
+AT_ONCE: Final = tuple(map(case_of, judge.SHOWN))
+ARRIVING: Final = tuple(case_of(round(100 * load), "arriving") for load in trainings.ONLINE_LOADS)
+_MODELS: Final = (bursts.LAW, bursts.NETWORK, bursts.PAPER)
+"""Models that say how sure they are."""
+Row = Sequence[str]
 
 
 # --- burst times ----------------------------------------------------------------------------------
@@ -88,9 +65,12 @@ def _spread(results: Results, model: str, case: str) -> str:
 
 def models(results: Results) -> Rows:
     """Return the macro F1 of each model under each split."""
-    heads = {"at random": RANDOM, "by size": SIZE, "by kind": KIND, "arrays on the heap": HEAP}
-    columns = {head: partial(_spread, results, case=case) for head, case in heads.items()}
-    table = grid(results, MODELS, columns, corner="macro F1")
+    heads = ("at random", "by size", "by kind", "arrays on the heap")
+    columns = {
+        head: partial(_spread, results, case=case)
+        for head, case in zip(heads, bursts.SPLITS, strict=True)
+    }
+    table = grid(results, bursts.MODELS, columns, corner="macro F1")
     return [*table, ("paper", f"{PUBLISHED_F1:.3f}", "", "", "")]
 
 
@@ -98,18 +78,18 @@ def learning(results: Results) -> Rows:
     """Return how the macro F1 grows with the number of training programs."""
     curve: Mapping[str, int] = results.facts["learning curve"]
     columns = {f"{n:,}": partial(_spread, results, case=case) for case, n in curve.items()}
-    return grid(results, LEARNED, columns, corner="programs to learn from")
+    return grid(results, bursts.LEARNED, columns, corner="programs to learn from")
 
 
 def burst_classes(results: Results) -> Rows:
     """Return precision, recall and F1 of each class, next to table II."""
-    width, found = LONGEST_S / CLASSES, {"paper": TABLE_II}
-    for model in (results.facts["best model"], NETWORK, PAPER):
-        values = [results.values(score, model, RANDOM)[0].mean(axis=0) for score in SCORES]
-        found[model] = np.column_stack(values)
-    rows: list[Sequence[str]] = [("class", "run time, s", *found)]
-    for k in range(CLASSES):
-        span = f"{k * width:.2f} to {(k + 1) * width:.2f}"
+    found = {"paper": TABLE_II}
+    for model in (results.facts["best model"], bursts.NETWORK, bursts.PAPER):
+        scores = [results.values(score, model, bursts.RANDOM)[0] for score in bursts.SCORES]
+        found[model] = np.mean(scores, axis=1).T
+    rows: list[Row] = [("class", "run time, s", *found)]
+    for k, low in enumerate(np.arange(CLASSES) * (LONGEST_S / CLASSES)):
+        span = f"{low:.2f} to {low + LONGEST_S / CLASSES:.2f}"
         rows.append((str(k + 1), span, *(_three(each[k]) for each in found.values())))
     return [*rows, ("mean", "", *(_three(each.mean(axis=0)) for each in found.values()))]
 
@@ -120,22 +100,19 @@ def _three(values: Floats) -> str:
 
 def calibration(results: Results) -> Rows:
     """Return how often predictions are right, by how sure the model is."""
-    known = (LAW, NETWORK, PAPER)
-    count, hits = (
-        {m: results.values(metric, m, f"{RANDOM}, by confidence")[0][0] for m in known}
-        for metric in ("answers", "hits")
-    )
-    rows: list[Sequence[str]] = [("probability of the predicted class", *known)]
-    for k in range(BINS):
-        cells = (
-            f"{hits[m][k] / count[m][k]:.2f} of {count[m][k]:,.0f}" if count[m][k] else "–"
-            for m in known
-        )
-        rows.append((f"{k / BINS:.1f} to {(k + 1) / BINS:.1f}", *cells))
-    for label, split in (("mean difference", RANDOM), ("the same, kinds held out", KIND)):
-        asked = (f"calibration_error | {m} | {split}, by confidence" for m in known)
-        rows.append((label, *(answer(results.ask(one), ".3f") for one in asked)))
-    return rows
+    case, rows = f"{bursts.RANDOM}, by confidence", list[Row]()
+    pairs = [
+        zip(*(results.values(name, model, case)[0][0] for name in ("answers", "hits")), strict=True)
+        for model in _MODELS
+    ]
+    for k, found in enumerate(zip(*pairs, strict=True)):
+        cells = (f"{hits / count:.2f} of {count:,.0f}" if count else "–" for count, hits in found)
+        rows.append((f"{k / bursts.BINS:.1f} to {(k + 1) / bursts.BINS:.1f}", *cells))
+    errors = {"mean difference": bursts.RANDOM, "the same, kinds held out": bursts.KIND}
+    for label, split in errors.items():
+        asked = (f"calibration_error | {one} | {split}, by confidence : .3f" for one in _MODELS)
+        rows.append((label, *(told(results, one) for one in asked)))
+    return [("probability of the predicted class", *_MODELS), *rows]
 
 
 def kinds(results: Results) -> Rows:
@@ -151,41 +128,49 @@ def kinds(results: Results) -> Rows:
 # --- schedules ------------------------------------------------------------------------------------
 
 
-def _shown(results: Results, question: str, spec: str) -> str:
+def _shown(results: Results, asked: str) -> str:
     """Return an answer, or for how many trainings some jobs were never placed."""
-    found = results.ask(question)
+    found = results.ask(asked.partition(" : ")[0])
     each = found.by_seed or (found.value,)
     endless = sum(not isfinite(value) for value in each)
     if endless:
         return "never done" if endless == len(each) else f"{endless} of {len(each)} never done"
-    return answer(found, spec)
+    return told(results, asked)
+
+
+def _heads(cases: Iterable[str], more: str) -> dict[str, str]:
+    """Return head → a question on the slowdown of an arm in each case."""
+    return {case.removesuffix(", arriving"): f"slowdown | {{}} | {case}{more}" for case in cases}
+
+
+def _slowdowns(
+    results: Results, arms: Iterable[str], cases: Sequence[str], option: str = " : .3f",
+    more: Mapping[str, str | Callable[[str], str]] | None = None,
+    labels: Mapping[str, str] = LABELS,
+) -> Rows:  # fmt: skip
+    """Return a question in each case for those arms that there are, and further columns."""
+    known = results.arms("slowdown", cases[0])
+    columns = {
+        head: lambda arm, asked=asked: _shown(results, asked.replace("{}", arm))
+        for head, asked in _heads(cases, option).items()
+    }
+    chosen = [arm for arm in arms if arm in known]
+    return grid(results, chosen, columns | dict(more or {}), labels=labels)
 
 
 def _seeds(results: Results, arm: str, case: str) -> int:
     return len(results.values("slowdown", arm, case)[0])
 
 
-def means(results: Results, cases: Mapping[str, str], arms: Iterable[str]) -> Rows:
-    """Return the mean slowdown of those arms that there are."""
-    known = results.arms("slowdown", next(iter(cases.values())))
-    columns: dict[str, Callable[[str], str]] = {
-        head: lambda arm, case=case: _shown(results, f"slowdown | {arm} | {case}", ".3f")  # type: ignore[misc]
-        for head, case in cases.items()
-    }
-    return grid(results, [arm for arm in arms if arm in known], columns, labels=LABELS)
-
-
-def differences(
-    results: Results, cases: Mapping[str, str], pairs: Iterable[tuple[str, str]]
-) -> Rows:
+def differences(results: Results, cases: Sequence[str], pairs: Iterable[tuple[str, str]]) -> Rows:
     """Return the difference of each pair of arms, of each training and of all of them."""
-    rows: list[Sequence[str]] = [("", "relative to", "seed", *cases)]
+    rows: list[Row] = [("", "relative to", "seed", *_heads(cases, ""))]
     for arm, other in pairs:
-        asked = [f"slowdown | {arm} | {case} | less={other}" for case in cases.values()]
-        seeds = _seeds(results, arm, next(iter(cases.values())))
-        single = [(str(seed), f" | seed={seed}") for seed in range(seeds if seeds > 1 else 0)]
-        for label, option in (*single, ("all" if single else "", "")):
-            cells = (_shown(results, one + option, "+.3f ±") for one in asked)
+        count = _seeds(results, arm, cases[0])
+        options = {str(seed): f" | seed={seed}" for seed in range(count)} if count > 1 else {}
+        for label, option in (options | {"all" if options else "": ""}).items():
+            asked = _heads(cases, f" | less={other}{option} : +.3f ±").values()
+            cells = (_shown(results, one.replace("{}", arm)) for one in asked)
             rows.append((LABELS.get(arm, arm), other, label, *cells))
     return rows
 
@@ -195,56 +180,55 @@ def below(results: Results, arm: str, case: str, other: str) -> str:
     question, seeds = f"slowdown | {arm} | {case} | less={other}", _seeds(results, arm, case)
     found = results.facts.get("trainings below", {}).get(question)
     if found is None:
-        highs = (results.ask(f"{question} | seed={seed}").high for seed in range(seeds))
-        found = sum(high is not None and high < 0 for high in highs)
+        found = sum(_surely_below(results, f"{question} | seed={seed}") for seed in range(seeds))
     return f"{found} of {seeds}"
+
+
+def _surely_below(results: Results, question: str) -> bool:
+    high = results.ask(question).high
+    return high is not None and high < 0
 
 
 def meet_bar(results: Results, arm: str) -> str:
     """Return how many trainings are at most 0.01 worse below 100 %, and surely better otherwise."""
-    seeds = range(_seeds(results, arm, case_of(LOADS[0])))
+    seeds = range(_seeds(results, arm, AT_ONCE[0]))
     found = results.facts.get("trainings that meet the bar", {}).get(arm)
     if found is None:
-        found = sum(_meets(results, arm, seed) for seed in seeds)
+        found = sum(_meets_bar(results, arm, seed) for seed in seeds)
     return f"{found} of {len(seeds)}"
 
 
-def _meets(results: Results, arm: str, seed: int) -> bool:
-    for load in LOADS:
+def _meets_bar(results: Results, arm: str, seed: int) -> bool:
+    for load in trainings.LOADS:
         asked = f"slowdown | {arm} | {case_of(load)} | less={REFERENCE} | seed={seed}"
-        gap = results.ask(asked)
-        reached = gap.value <= MOST_BELOW if load < 100 else (gap.high or 0.0) < 0
-        if not reached:
+        level = load < 100 and results.ask(asked).value <= MOST_BELOW
+        if not (level or (load >= 100 and _surely_below(results, asked))):
             return False
     return True
 
 
 def other_rules(results: Results) -> Rows:
     """Return the agents beside other rules: the mean difference, and how many are surely below."""
-    rows: list[Sequence[str]] = [("", "relative to", *AT_ONCE)]
-    for arm in (WHOLE, PPO):
-        for other in ("Packer", "Tetris", "SJF", "slotted-headroom", MIXED, REFERENCE, BEST_RULE):
-            cells = (
-                _shown(results, f"slowdown | {arm} | {case} | less={other}", "+.3f")
-                + f"; {below(results, arm, case, other)}"
-                for case in AT_ONCE
-            )
-            rows.append((LABELS.get(arm, arm), other, *cells))
+    others = ("Packer", "Tetris", "SJF", "slotted-headroom", judge.MIXED, REFERENCE, BEST_RULE)
+    rows: list[Row] = [("", "relative to", *AT_ONCE)]
+    for arm, other in product((WHOLE, PPO), others):
+        cells = (
+            f"{_shown(results, f'slowdown | {arm} | {case} | less={other} : +.3f')}; "
+            f"{below(results, arm, case, other)}"
+            for case in AT_ONCE
+        )
+        rows.append((LABELS.get(arm, arm), other, *cells))
     return rows
 
 
 def steps(results: Results) -> Rows:
     """Return the way from the paper's formulation to the whole, what is left out, and PPO."""
-    known = results.arms("decisions", "training")
-    columns: dict[str, str | Callable[[str], str]] = {
-        case: lambda arm, case=case: _shown(  # type: ignore[misc]
-            results, f"slowdown | {arm} | {case} | less={REFERENCE}", "+.3f"
-        )
-        for case in AT_ONCE
+    more: dict[str, str | Callable[[str], str]] = {
+        "trainings that meet the bar": partial(meet_bar, results),
+        "decisions": "decisions | {} | training : ,.0f",
     }
-    columns |= {"trainings that meet the bar": partial(meet_bar, results),
-                "decisions": "decisions | {} | training : ,.0f"}  # fmt: skip
-    return grid(results, [arm for arm in KINDS if arm in known], columns)
+    option = f" | less={REFERENCE} : +.3f"
+    return _slowdowns(results, trainings.KINDS, AT_ONCE, option, more, labels={})
 
 
 def by_class(results: Results, arm: str, metric: str) -> Floats:
@@ -270,14 +254,14 @@ def rank_of_classes(results: Results) -> float:
 
 def mistaken(results: Results) -> Rows:
     """Return the slowdown where classes are predicted, and by how much it is above the true."""
-    found = (results.facts["best model"], PAPER)
-    rows: list[Sequence[str]] = [("", "load", "true classes", *found)]
-    for arm in results.arms("slowdown", case_of(PRICED[0], PAPER)):
-        for load in PRICED:
-            true = results.mean("slowdown", arm, case_of(load))
-            values = [results.mean("slowdown", arm, case_of(load, model)) for model in found]
-            cells = (f"{value:.3f} ({value / true - 1:+.1%})" for value in values)
-            rows.append((LABELS.get(arm, arm), case_of(load), f"{true:.3f}", *cells))
+    found = (results.facts["best model"], bursts.PAPER)
+    rows: list[Row] = [("", "load", "true classes", *found)]
+    arms = results.arms("slowdown", case_of(judge.PRICED[0], bursts.PAPER))
+    for arm, load in product(arms, judge.PRICED):
+        true = results.mean("slowdown", arm, case_of(load))
+        values = (results.mean("slowdown", arm, case_of(load, model)) for model in found)
+        cells = (f"{value:.3f} ({value / true - 1:+.1%})" for value in values)
+        rows.append((LABELS.get(arm, arm), case_of(load), f"{true:.3f}", *cells))
     return rows
 
 
@@ -322,15 +306,19 @@ _AGENTS: Final = ("paper", WHOLE, PPO)
 TABLES: Final[Mapping[str, Callable[[Results], Rows]]] = {
     "models": models, "learning": learning, "burst classes": burst_classes,
     "calibration": calibration, "kinds": kinds,
-    "at once": lambda results: means(results, AT_ONCE, (*OF_SLOTS, *RULES, *_AGENTS)),
-    "at once, differences": lambda results: differences(
-        results, AT_ONCE, [(arm, REFERENCE) for arm in (BEST_RULE, *_AGENTS)]
+    "at once": partial(
+        _slowdowns, arms=(*judge.OF_SLOTS, *RULES, *_AGENTS), cases=AT_ONCE
+    ),
+    "at once, differences": partial(
+        differences, cases=AT_ONCE, pairs=[(arm, REFERENCE) for arm in (BEST_RULE, *_AGENTS)]
     ),
     "other rules": other_rules, "steps": steps, "classes": classes,
-    "arriving": lambda results: means(results, ARRIVING, (*OF_SLOTS, ALL_PARTS, PPO)),
-    "arriving, differences": lambda results: differences(
-        results, ARRIVING,
-        [(arm, other) for arm in (ALL_PARTS, PPO) for other in ("slotted-headroom", MIXED)],
+    "arriving": partial(
+        _slowdowns, arms=(*judge.OF_SLOTS, ALL_PARTS, PPO), cases=ARRIVING
+    ),
+    "arriving, differences": partial(
+        differences, cases=ARRIVING,
+        pairs=list(product((ALL_PARTS, PPO), ("slotted-headroom", judge.MIXED))),
     ),
     "mistaken": mistaken,
     **{log: partial(schedules_of, log=log) for log in LOGS},
@@ -342,7 +330,7 @@ NUMBERS: Final[Mapping[str, Callable[[Results], Any]]] = {
     **{f"bar met by {LABELS.get(arm, arm)}": partial(meet_bar, arm=arm) for arm in _AGENTS},
     **{
         f"{LABELS.get(arm, arm)} below {BEST_RULE}": partial(
-            below, arm=arm, case=case_of(SHOWN[-1]), other=BEST_RULE
+            below, arm=arm, case=AT_ONCE[-1], other=BEST_RULE
         )
         for arm in _AGENTS[1:]
     },

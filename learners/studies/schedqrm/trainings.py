@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 
@@ -68,34 +68,32 @@ SUITED: Final[Mapping[str, Any]] = {
     "explore_end": 0.02, "hidden": 64, "max_decisions": 1000,
 }  # fmt: skip
 """Numbers that suit the algorithm better."""
-_STEPS: Final[tuple[tuple[str, Mapping[str, Any]], ...]] = (
-    ("paper", PAPER),
-    ("+ mask", {"mask": "possible"}),
-    ("+ numbers", SUITED),
-    ("+ shaping", {"shaping": True}),
-    ("+ scorer", {"network": "scorer"}),
-    ("+ errors per job", {"per_job": True}),
-    ("+ n-step", {"steps": 6}),
-    ("+ double, duelling", {"double": True, "duelling": True}),
-    ("+ high loads twice", {"loads": HIGH_LOADS_TWICE}),
-)
+_STEPS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "paper": PAPER,
+    "+ mask": {"mask": "possible"},
+    "+ numbers": SUITED,
+    "+ shaping": {"shaping": True},
+    "+ scorer": {"network": "scorer"},
+    "+ errors per job": {"per_job": True},
+    "+ n-step": {"steps": 6},
+    "+ double, duelling": {"double": True, "duelling": True},
+    "+ high loads twice": {"loads": HIGH_LOADS_TWICE},
+}
 """Name → change: the steps from the paper's formulation to simkit's."""
 
 
-def _ladder() -> dict[str, dict[str, Any]]:
-    arguments: dict[str, Any] = {}
-    ladder = {}
-    for name, change in _STEPS:
+def _ladder() -> Iterator[tuple[str, Mapping[str, Any]]]:
+    arguments: Mapping[str, Any] = {}
+    for name, change in _STEPS.items():
         arguments = {**arguments, **change}
-        ladder[name] = arguments
-    return ladder
+        yield name, arguments
 
 
-LADDER: Final = _ladder()
+LADDER: Final = dict(_ladder())
 """Kind of training → arguments of the learner `dqn`, each step with all before it."""
-WHOLE: Final = _STEPS[-1][0]
-ALL_PARTS: Final = _STEPS[-2][0]
-"""The step in which the ablation changes one thing; also the one for jobs that arrive."""
+*_, ALL_PARTS, WHOLE = _STEPS
+"""The step in which the ablation changes one thing, also the one for jobs that arrive; and the last
+one."""
 WITHOUT: Final[Mapping[str, Mapping[str, Any]]] = {
     "whole, no shaping": {"shaping": False},
     "whole, perceptron": {"network": "perceptron"},
@@ -111,36 +109,7 @@ PPO_ROLLOUTS: Final = 8
 """Episodes that PPO plays of each job set."""
 KINDS: Final = (*LADDER, *WITHOUT, PPO)
 FULL: Final = SchedQRMSetting(3, 120, 360, 300, KINDS, 100)
-QUICK: Final = SchedQRMSetting(1, 10, 120, 40, ("paper", "+ mask", WHOLE, PPO), 5)
-
-
-@dataclass(frozen=True)
-class Agent:
-    """A training, named after the agent that it makes."""
-
-    kind: str
-    seed: int
-    online: bool = False
-    """Whether jobs arrive one by one: DeepRM's workload, by length."""
-
-    @property
-    def name(self) -> str:
-        """Name of its folder."""
-        words = "".join(c if c.isalnum() else "-" for c in self.kind.lower())
-        where = "-online" if self.online else ""
-        return f"{'-'.join(filter(None, words.split('-')))}{where}-seed{self.seed}"
-
-
-def agents(setting: SchedQRMSetting) -> Iterator[Agent]:
-    """Yield the trainings on job sets that are all there at once."""
-    for seed in range(setting.seeds):
-        yield from (Agent(kind, seed) for kind in setting.kinds)
-
-
-def online_agents(setting: SchedQRMSetting) -> Iterator[Agent]:
-    """Yield the trainings on jobs that arrive one by one."""
-    for seed in range(setting.seeds):
-        yield from (Agent(kind, seed, online=True) for kind in (ALL_PARTS, PPO))
+QUICK: Final = SchedQRMSetting(1, 10, 120, 30, ("paper", "+ mask", WHOLE, PPO), 5)
 
 
 ONLINE_DQN: Final[Mapping[str, Any]] = {
@@ -152,21 +121,21 @@ ONLINE_PPO: Final[Mapping[str, Any]] = {"decay": 1.0, "entropy": 0.02}
 """As for the agent of numbered slots: the gain from waiting comes late."""
 
 
-def learner_of(agent: Agent, setting: SchedQRMSetting) -> tuple[str, dict[str, Any]]:
-    """Return the learner of a training, and its arguments."""
-    loads = ONLINE_LOADS if agent.online else TRAINED_LOADS
-    starts: Literal["now", "ahead"] = "now" if agent.online else "ahead"
-    sets = setting.job_sets // (4 if agent.online else 1)  # there are more jobs in each
+def learner_of(
+    kind: str, setting: SchedQRMSetting, *, arriving: bool = False
+) -> tuple[str, dict[str, Any]]:
+    """Return the learner of a kind of training, and its arguments."""
+    loads, starts = (ONLINE_LOADS, "now") if arriving else (TRAINED_LOADS, "ahead")
+    sets = setting.job_sets // (4 if arriving else 1)  # there are more jobs in each
     sets = max(sets, 2 * len(loads))
-    if agent.kind == PPO:  # which plays as many episodes in all
+    if kind == PPO:  # which plays as many episodes in all
         return "ppo", {
             "layout": "classes", "loads": list(loads), "starts": starts,
             "job_sets": max(sets // PPO_ROLLOUTS, 3 * len(loads)), "rollouts": PPO_ROLLOUTS,
-            "batch": 1024, **(ONLINE_PPO if agent.online else {}),
+            "batch": 1024, **(ONLINE_PPO if arriving else {}),
         }  # fmt: skip
-    arguments = {**LADDER[ALL_PARTS], **WITHOUT.get(agent.kind, {}), **LADDER.get(agent.kind, {})}
-    if agent.online:
-        arguments |= ONLINE_DQN
+    arguments = {**LADDER[ALL_PARTS], **WITHOUT.get(kind, {}), **LADDER.get(kind, {})}
+    arguments |= ONLINE_DQN if arriving else {}
     mixed = arguments.pop("loads", loads)
     sets = round(sets * _jobs_a_set(loads) / _jobs_a_set(mixed))  # as many decisions
     return "dqn", {**arguments, "loads": list(mixed), "starts": starts, "job_sets": sets}
@@ -186,21 +155,30 @@ ONLINE_LOADS: Final = (0.3, 0.7, 1.1, 1.5)
 """Offered loads of DeepRM's workload."""
 
 
-def scenario_of(agent: Agent, setting: SchedQRMSetting) -> Scenario:
-    """Return the scenario of a training."""
-    learner, arguments = learner_of(agent, setting)
-    workload: dict[str, Any] = {"type": "schedqrm"}
-    if agent.online:
-        workload = {"type": "deeprm", "offered_load": 0.7}
-    learn = {"learner": learner, "iterations": setting.iterations, "arguments": arguments}
-    return Scenario.model_validate(
-        {"name": agent.name, "seed": agent.seed, "workload": workload, **POOL, "learn": learn}
-    )
+Trainings = Mapping[tuple[str, int], KeptTraining]
+"""Kind and seed → the training."""
 
 
-def kept(place: Workplace, agent: Agent, setting: SchedQRMSetting) -> KeptTraining:
-    """Return the training of an agent."""
-    return KeptTraining(place, scenario_of(agent, setting))
+def trainings(place: Workplace, setting: SchedQRMSetting, *, arriving: bool = False) -> Trainings:
+    """Return the trainings on job sets that are all there at once, or on jobs that arrive."""
+    kinds = (ALL_PARTS, PPO) if arriving else setting.kinds
+    return {
+        (kind, seed): KeptTraining(place, _scenario(kind, seed, setting, arriving=arriving))
+        for seed in range(setting.seeds)
+        for kind in kinds
+    }
+
+
+def _scenario(kind: str, seed: int, setting: SchedQRMSetting, *, arriving: bool) -> Scenario:
+    learner, arguments = learner_of(kind, setting, arriving=arriving)
+    words = "".join(c if c.isalnum() else "-" for c in kind.lower()).split("-")
+    where = "-online" if arriving else ""
+    return Scenario.model_validate({
+        "name": f"{'-'.join(filter(None, words))}{where}-seed{seed}", "seed": seed,
+        "workload": {"type": "deeprm", "offered_load": 0.7} if arriving else {"type": "schedqrm"},
+        **POOL,
+        "learn": {"learner": learner, "iterations": setting.iterations, "arguments": arguments},
+    })  # fmt: skip
 
 
 JUDGED: Final = "reproduce.schedqrm.final"

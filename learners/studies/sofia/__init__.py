@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import chain
 from typing import Any, Final
 
 import polars as pl
@@ -17,8 +19,10 @@ from simkit.learners.studies.sofia.trainings import (
     SofiaSetting,
     costs,
     learning,
+    pilots,
     scenario_at,
     trained,
+    tuned,
 )
 from simkit.learners.studies.study import Study
 from simkit.learners.studies.trainings import kept_table
@@ -30,20 +34,15 @@ __all__ = ["STUDY"]
 def measure(place: Workplace, setting: SofiaSetting) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Train, time and judge what is missing: about an hour on one core in the full version."""
     agents = trained(place, setting)
-    timed = kept_table(
-        place,
-        place.work / "costs.parquet",
-        lambda: costs(scenario_at(RATE, setting), setting.arguments, iterations=setting.timed),
-        "timed the updates",
-    )
-    learnt = [learning(arm, known) for arm, known in agents.items()]
-    seconds = {
-        one.folder: one.seconds
-        for known in agents.values()
-        for one in (*known.pilots.values(), *known.seeds)
-    }
-    return pl.concat([*learnt, timed, judge_all(place, setting, agents)]), {
-        "tuned": {arm: known.value for arm, known in agents.items()},
+    tried = {arm: pilots(place, setting, arm) for arm in agents}
+    path, scenario = place.work / "costs.parquet", scenario_at(RATE, setting)
+    timed = partial(costs, scenario, setting.arguments, iterations=setting.timed)
+    rows = [learning(arm, trainings, tried[arm]) for arm, trainings in agents.items()]
+    rows.append(kept_table(place, path, timed, "timed the updates"))
+    every = chain(*agents.values(), *(known.values() for known in tried.values()))
+    seconds = {one.folder: one.seconds for one in every}
+    return pl.concat([*rows, judge_all(place, setting, agents)]), {
+        "tuned": {arm: tuned(arm, trainings[0]) for arm, trainings in agents.items()},
         "training time, min": sum(seconds.values()) / 60,
     }
 

@@ -7,7 +7,7 @@ play: over all jobs, and over those that were finished at the cut.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,10 +20,9 @@ from simkit.learners.studies.sofia.trainings import (
     NATURAL,
     RATE,
     SofiaSetting,
-    Trained,
     scenario_at,
 )
-from simkit.learners.studies.trainings import digest_of, in_parallel
+from simkit.learners.studies.trainings import KeptTraining, digest_of, in_parallel
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import load_scenario
 from simkit.training import Workplace
@@ -67,13 +66,13 @@ BESIDE: Final = ("makespan_s", "slowdown.max")
 
 
 def candidates(
-    rate: float, agents: Mapping[str, Trained]
+    rate: float, agents: Mapping[str, Sequence[KeptTraining]]
 ) -> Iterator[tuple[str, int | None, Mapping[str, Any], str]]:
     """Yield who is tested at a rate: arm, seed, policy, and a hash of an agent's weights."""
     for arm, (name, arguments) in HEURISTICS.items():
         yield arm, None, {"name": name, "args": {**DIMENSIONS, **arguments}}, ""
-    for arm, known in agents.items():
-        for seed, one in enumerate(known.seeds if rate == RATE or arm in EVERYWHERE else ()):
+    for arm, trainings in agents.items():
+        for seed, one in enumerate(trainings if rate == RATE or arm in EVERYWHERE else ()):
             agent = {"agent": str(one.folder)}
             yield arm, seed, agent, one.digest
             if arm in GREEDY_TOO:
@@ -81,7 +80,7 @@ def candidates(
 
 
 def judge_all(
-    place: Workplace, setting: SofiaSetting, agents: Mapping[str, Trained]
+    place: Workplace, setting: SofiaSetting, agents: Mapping[str, Sequence[KeptTraining]]
 ) -> pl.DataFrame:
     """Return the scores of everyone at every rate and on each batch as a long table; kept."""
     parts, folder = [], place.work / "judged"

@@ -38,10 +38,10 @@ def draw_curves(results: Results) -> Figure:
         axes.set_xlabel("samples, million decisions")
         axes.set_ylabel(f"mean {metric.removeprefix('held_out_')} of held-out batches")
         axes.set_xlim(left=0)
-    for arm, style in (("SJF", "--"), (SJF, ":")):
+    for arm, style, side in (("SJF", "--", "bottom"), (SJF, ":", "top")):
         value = results.mean("slowdown", arm, HERE)
         left.axhline(value, color=SOFT, linestyle=style, linewidth=1.1)
-        left.text(0.01, value, arm, transform=left.get_yaxis_transform(), va="bottom", fontsize=8,
+        left.text(0.01, value, arm, transform=left.get_yaxis_transform(), va=side, fontsize=8,
                   color=SOFT)  # fmt: skip
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=len(METHODS))
     return figure

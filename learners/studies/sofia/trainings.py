@@ -9,7 +9,7 @@ rate or the bound on a natural step, that is chosen by pilots: short trainings w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from time import process_time
@@ -78,7 +78,7 @@ class SofiaSetting:
 
 
 FULL: Final = SofiaSetting(3, 200, 40, 5, {0.7: 200, 0.3: 30, 0.5: 30, 0.9: 30}, 20)
-QUICK: Final = SofiaSetting(2, 12, 3, 3, {0.7: 6, 0.3: 2}, 3)
+QUICK: Final = SofiaSetting(2, 9, 3, 3, {0.7: 5, 0.3: 2}, 2)
 
 
 def scenario_at(rate: float, setting: SofiaSetting) -> Scenario:
@@ -107,32 +107,31 @@ def kept(
     return KeptTraining(place, load_scenario(whole, overrides=changed))
 
 
-@dataclass(frozen=True)
-class Trained:
-    """The complete trainings of an arm."""
-
-    pilots: Mapping[float, KeptTraining]
-    """Value of the tuned argument → its pilot."""
-    value: float
-    """The value taken: that whose pilot ends with the lowest slowdown."""
-    seeds: list[KeptTraining]
+def pilots(place: Workplace, setting: SofiaSetting, arm: str) -> dict[float, KeptTraining]:
+    """Return the values of an arm's tuned argument → their pilots."""
+    return {value: kept(place, setting, arm, value) for value in METHODS[arm].values}
 
 
-def trained(place: Workplace, setting: SofiaSetting) -> dict[str, Trained]:
-    """Return arm → its trainings, after doing those that are missing."""
-    pilots = {
-        arm: {value: kept(place, setting, arm, value) for value in method.values}
-        for arm, method in METHODS.items()
-    }
-    train(place, chain(*(known.values() for known in pilots.values())))
+def trained(place: Workplace, setting: SofiaSetting) -> dict[str, list[KeptTraining]]:
+    """Return arm → its trainings, one a seed, after doing all that are missing.
+
+    The value taken is that whose pilot ends with the lowest slowdown.
+    """
+    tried = {arm: pilots(place, setting, arm) for arm in METHODS}
+    train(place, chain(*(known.values() for known in tried.values())))
     found = {}
-    for arm, known in pilots.items():
+    for arm, known in tried.items():
         ends = {v: looks(one).tail(LOOKS)["held_out_slowdown"].mean() for v, one in known.items()}
         value = min(ends, key=lambda value: (ends[value], value))
-        seeds = [kept(place, setting, arm, value, seed) for seed in range(setting.seeds)]
-        found[arm] = Trained(known, value, seeds)
-    train(place, chain(*(one.seeds for one in found.values())))
+        found[arm] = [kept(place, setting, arm, value, seed) for seed in range(setting.seeds)]
+    train(place, chain(*found.values()))
     return found
+
+
+def tuned(arm: str, one: KeptTraining) -> Any:
+    """Return the value of an arm's tuned argument in a training."""
+    assert one.scenario.learn is not None
+    return one.scenario.learn.arguments[METHODS[arm].tuned]
 
 
 def looks(one: KeptTraining) -> pl.DataFrame:
@@ -151,20 +150,22 @@ def looks(one: KeptTraining) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def learning(arm: str, known: Trained) -> pl.DataFrame:
+def learning(
+    arm: str, trainings: Sequence[KeptTraining], tried: Mapping[float, KeptTraining]
+) -> pl.DataFrame:
     """Return learning curves, the ends of pilots and, if measured, loads L as a long table.
 
     The loads are those of the first iteration and of the last: of all steps, and at the step at
     which the study reads it.
     """
     parts, loads = [], list[str]()
-    for seed, one in enumerate(known.seeds):
+    for seed, one in enumerate(trainings):
         parts.append(looks(one).with_columns(seed=pl.lit(seed)))
         if "load" in one.curve.columns:
             loads, cases = ["load", "last_load"], ["first iteration", "last iteration"]
             ends = one.curve.drop_nulls("load")[[0, -1]].select("iteration", *loads)
             parts.append(ends.with_columns(seed=pl.lit(seed), case=pl.Series(cases)))
-    for value, one in known.pilots.items():
+    for value, one in tried.items():
         last = looks(one).tail(LOOKS).select("iteration", "held_out_slowdown")
         parts.append(last.with_columns(case=pl.lit(f"pilot with {value:g}")))
     table = pl.concat(parts, how="diagonal")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pair_chunks import engine_run, workload_of
 
 from simkit.errors import ScenarioError
-from simkit.learners.reproductions.deepjs.bounds import lower_bound
+from simkit.learners.scorers.chunk_bounds import lower_bound
 from simkit.learners.scorers.pair_model import Chunk, chunks
 from simkit.policies.cloudsimpy import CloudSimPy, hold_ticks
 from simkit.workload import Workload

@@ -13,7 +13,7 @@ from pair_chunks import Scored, engine_run, instances, workload_of
 from trace_files import real_file
 
 from simkit.arrays import Floats, stream
-from simkit.learners.reproductions.deepjs.bounds import look_ahead, lower_bound
+from simkit.learners.scorers.chunk_bounds import look_ahead, lower_bound
 from simkit.learners.scorers.pair_model import Chunk, Outcome, chunks, play, roll_out
 from simkit.learners.scorers.pair_scorer import RULES, TERMS, PairScorer
 from simkit.policies.cloudsimpy import CloudSimPy

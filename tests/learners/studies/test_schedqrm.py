@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -44,32 +45,27 @@ from simkit.learners.studies.schedqrm.logs import (
     rows_of,
 )
 from simkit.learners.studies.schedqrm.tables import PUBLISHED_F1, bar_of, below, meet_bar
-from simkit.learners.studies.schedqrm.trainings import (
-    ALL_PARTS,
-    FULL,
-    KINDS,
-    LOADS,
-    PPO,
-    Agent,
-    scenario_of,
-)
+from simkit.learners.studies.schedqrm.trainings import FULL, KINDS, LOADS, trainings
+from simkit.learners.studies.trainings import in_parallel
 from simkit.traces.elf_bursts import read_bursts
 from simkit.traces.swf import write_swf
+from simkit.training import Workplace
 from simkit.workload import Workload
 
 # --- schedules ------------------------------------------------------------------------------------
 
 
-def test_every_kind_of_training_can_begin():
-    trainings = [Agent(kind, 1) for kind in KINDS]
-    trainings += [Agent(kind, 1, online=True) for kind in (ALL_PARTS, PPO)]
-    for agent in trainings:
-        scenario = scenario_of(agent, FULL)
-        learn = scenario.learn
-        assert learn is not None
-        begin = plugins.find("simkit.learners", learn.learner)
-        begin(scenario, learn.all_arguments, seed=1, device="cpu")
-    assert len({agent.name for agent in trainings}) == len(trainings)
+def test_every_kind_of_training_can_begin(tmp_path):
+    place, names = workplace(tmp_path), set()
+    for arriving in (False, True):
+        for training in trainings(place, FULL, arriving=arriving).values():
+            learn = training.scenario.learn
+            assert learn is not None
+            names.add(training.folder)
+            if training.scenario.seed == 1:
+                begin = plugins.find("simkit.learners", learn.learner)
+                begin(training.scenario, learn.all_arguments, seed=1, device="cpu")
+    assert len(names) == 3 * (len(KINDS) + 2)
 
 
 def results_of(arms: Mapping[str, list[np.ndarray]]) -> Results:
@@ -110,6 +106,18 @@ def test_classes_are_mistaken_as_often_as_is_said():
     for n in (1, 5, 10):
         assert (found[n] == n).mean() == pytest.approx(0.75, abs=0.03)
         assert ((found[n] == n) | (found[n] == 3)).all()
+
+
+def place_and_number(place: Workplace, number: int) -> str:
+    place.say("unheard")
+    return f"{place.work.name} {number}"
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_place_may_go_to_other_processes(workers, tmp_path):
+    place = replace(workplace(tmp_path), workers=workers, say=lambda line: pytest.fail(line))
+    calls = [(place, number) for number in (1, 2)]
+    assert sorted(in_parallel(place, place_and_number, calls)) == ["work 1", "work 2"]
 
 
 # --- burst times ----------------------------------------------------------------------------------
@@ -166,8 +174,7 @@ def test_calibration_by_hand():
 
 
 def test_the_bar_follows_from_the_noise():
-    assert bar_of(0.004) == PUBLISHED_F1
-    assert bar_of(0.02) == pytest.approx(1 - 0.072 - 0.04)
+    assert (bar_of(0.004), bar_of(0.02)) == (PUBLISHED_F1, pytest.approx(1 - 0.072 - 0.04))
 
 
 # --- logs -----------------------------------------------------------------------------------------
@@ -253,16 +260,12 @@ def test_differences_have_the_interval_over_weeks_of_jobs_averaged_over_replays(
     expected = weekly_interval(by_job, submit)
     assert found.value == pytest.approx(by_job.mean())
     assert (found.low, found.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
-    requested = results.rows.filter(arm=MEANS).with_columns(arm=pl.lit("requested"))
-    with_requests = STUDY.results(pl.concat([results.rows, requested]), {})
-    head, row, *_ = STUDY.tables["HPC2N"](with_requests)
-    cells = dict(zip(head, row, strict=True))
-    single = (slowdown["a"] - slowdown[MEANS]).mean(axis=1)
-    assert cells["in single replays"] == f"{single.min():.1f} to {single.max():.1f}"
-    assert cells["geometric mean"] == f"{np.exp(np.log(slowdown['a']).mean()):.2f}"
-    assert cells["mean wait, h"] == "0.50"
     outlived, ratio = "mean outlived | a | HPC2N", "median ratio | a | HPC2N, all jobs"
     assert (results.ask(outlived).value, results.ask(ratio).value) == (0.0, 1.5)
+    single = results.values("slowdown of a replay", "a", "HPC2N, replays")[0]
+    assert single[0] == pytest.approx(slowdown["a"].mean(axis=1))
+    mean_log = results.mean("mean log_slowdown", "a", "HPC2N")
+    assert mean_log == pytest.approx(np.log(slowdown["a"]).mean())
 
 
 def test_replays_that_are_kept_are_not_done_again(log, tmp_path):

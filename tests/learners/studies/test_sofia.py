@@ -9,7 +9,7 @@ import pytest
 from simkit.learners.studies.results import COLUMNS, Results
 from simkit.learners.studies.sofia.curves import change, curve, samples_to, saving, smooth
 from simkit.learners.studies.sofia.judge import CUT, HEURISTICS, at_the_cut, candidates
-from simkit.learners.studies.sofia.trainings import FULL, LEARNING, METHODS, Trained, kept, looks
+from simkit.learners.studies.sofia.trainings import FULL, LEARNING, METHODS, kept, looks
 
 
 class Training:
@@ -85,7 +85,7 @@ def test_what_is_finished_at_the_cut():
 
 
 def test_some_agents_play_at_all_rates_and_some_greedily_too():
-    agents = {arm: Trained({}, 0.1, [Training([], arm)]) for arm in METHODS}
+    agents = {arm: [Training([], arm)] for arm in METHODS}
     here, there = ([arm for arm, *_ in candidates(rate, agents)] for rate in (0.7, 0.3))
     agents_here = [arm for arm in here if arm not in HEURISTICS]
     assert len(set(agents_here)) == len(agents_here) == len(METHODS) + 3

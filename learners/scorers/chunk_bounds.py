@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from simkit.arrays import Ints
-from simkit.learners.common.compiled import kernel
+from simkit.learners.common.compiled import compiled, kernel
+from simkit.learners.scorers.cloudsimpy_kernel import (
+    Progress,
+    Tasks,
+    nothing_done,
+    nothing_placed,
+    nothing_runs,
+    play_on,
+)
 from simkit.learners.scorers.pair_model import TERMS, Chunk, Outcome, tasks_of
 from simkit.learners.scorers.pair_scorer import PairScorer
 
@@ -44,11 +53,42 @@ class LookedAhead(Outcome):
 def look_ahead(chunk: Chunk, rules: Sequence[PairScorer], most: int = 4) -> LookedAhead:
     """Place by the rule that, whenever jobs are first seen, ends what is known soonest.
 
+    Then the tasks that are known are played to their end under each rule.
+
     Args:
         chunk: the tasks and machines.
         rules: at least one; ties keep the present one, at first the first.
         most: as for `play`.
     """
     weights = tuple(kernel(TERMS).weights_of(rule) for rule in rules)
-    ahead = kernel("reproductions.deepjs.lookahead_kernel").look_ahead
-    return LookedAhead(*ahead(tasks_of(chunk), weights, most))
+    return LookedAhead(*_look_ahead(tasks_of(chunk), weights, most))
+
+
+@compiled
+def _look_ahead(tasks: Tasks, rules: Any, most: int) -> Any:
+    """Return span, placements and how often each of a tuple of rules was chosen."""
+    progress, heap, placed = nothing_done(tasks), nothing_runs(), nothing_placed()
+    chosen, current, span = np.zeros(len(rules), np.int64), 0, 0.0
+    known = 0
+    while known < len(tasks.seen):
+        now = tasks.seen[known]
+        known = np.searchsorted(tasks.seen, now, side="right")
+        least, best = np.inf, current
+        for turn in range(len(rules)):
+            rule = (current + turn) % len(rules)  # the present one first
+            found = play_on(
+                tasks, rules[rule], _copy(progress), heap.copy(), now, np.inf, known, most,
+                nothing_placed(),
+            )  # fmt: skip
+            if found < least:
+                least, best = found, rule
+        current = best
+        chosen[current] += 1
+        until = tasks.seen[known] if known < len(tasks.seen) else np.inf
+        span = play_on(tasks, rules[current], progress, heap, now, until, known, most, placed)
+    return span, placed, chosen
+
+
+@compiled
+def _copy(progress: Progress) -> Progress:
+    return Progress(progress.left.copy(), progress.free.copy(), progress.starts.copy())

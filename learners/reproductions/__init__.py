@@ -1,1 +1,0 @@
-"""Reproductions of published results: studies, figures and pages."""

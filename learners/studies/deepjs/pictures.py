@@ -1,0 +1,98 @@
+"""The pictures of the DeepJS page: figures 4 to 7 of the paper, redrawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from simkit.analysis.plot_style import COLOURS, SOFT
+from simkit.arrays import Floats
+from simkit.learners.studies.deepjs.agreement import AGREEMENT, HALVES, SHOWN
+from simkit.learners.studies.deepjs.judge import BALANCE, FIRST_FIT, LONGEST, RIVALS, TEST
+from simkit.learners.studies.results import Results
+from simkit.learners.studies.study import empty_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+AGENTS: Final = ("deepjs-paper", BALANCE, "fitness")
+"""Arms whose differences are drawn."""
+_ABOVE: Final[dict[str, Any]] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0)}
+_MARKS: Final = (-1000, -100, 0, 100, 1000)
+
+
+def longer(results: Results, other: str, arm: str, case: str) -> Floats:
+    """Return (I,) makespans of one arm less another's, means over their seeds."""
+    theirs, mine = (results.values("makespan", each, case)[0].mean(axis=0) for each in (other, arm))
+    return np.asarray(theirs - mine, np.float64)
+
+
+def _differences(axes: Any, results: Results, others: Sequence[str], label: str, case: str) -> None:
+    """Draw how much longer others take than DeepJS, chunk by chunk."""
+    chunks = results.values("makespan", FIRST_FIT, case)[1]
+    for colour, other in zip(COLOURS[1:], others, strict=False):
+        axes.plot(chunks, longer(results, other, "deepjs-paper", case), color=colour,
+                  linewidth=1.0, label=f"{other} less {label}")  # fmt: skip
+    axes.axhline(0.0, color=SOFT, linewidth=0.9)
+    _log_scale(axes.set_yscale, axes.yaxis)
+    axes.set_ylabel("ticks of makespan")
+    axes.legend(fontsize=8.5, ncols=3, **_ABOVE)
+
+
+def draw_sliding(results: Results) -> Figure:
+    """Draw figure 4: makespans of rules less those of agents, before they train on a chunk."""
+    figure = empty_figure(10.4, 3.8)
+    axes = figure.subplots()
+    _differences(axes, results, (FIRST_FIT, "random", LONGEST), "DeepJS", HALVES[0])
+    axes.set_xlabel("chunk, in the order of training")
+    return figure
+
+
+def draw_agreement(results: Results) -> Figure:
+    """Draw figure 5: the scores of two agents for the same pairs, for the first seed."""
+    figure = empty_figure(3.5 * len(SHOWN), 3.6)
+    for axes, pair in zip(np.asarray(figure.subplots(1, len(SHOWN))), SHOWN, strict=True):
+        one, other = (results.values("score", arm, pair)[0][0] for arm in ("first", "second"))
+        axes.scatter(one, other, s=6, alpha=0.4, color=COLOURS[0], linewidths=0)
+        pearson = results.mean("pearson", pair, AGREEMENT, seed=0)
+        axes.set_title(f"{pair}: {pearson:.2f}", fontsize=9.5)
+        axes.set_xlabel("score of the first")
+        axes.set_ylabel("score of the second")
+    return figure
+
+
+def draw_test(results: Results) -> Figure:
+    """Draw figures 6 and 7: how much longer first-fit and Tetris take on the test chunks."""
+    figure = empty_figure(10.4, 7.0)
+    top, bottom = np.asarray(figure.subfigures(2, 1)).tolist()
+    axes = top.subplots()
+    _differences(axes, results, RIVALS, "deepjs-paper", TEST)
+    axes.set_xlabel("chunk")
+    left, right = bottom.subplots(1, 2)
+    rows = [(other, arm) for other in RIVALS for arm in AGENTS]
+    values = [longer(results, *row, TEST) for row in rows]
+    places = np.arange(len(rows))[::-1]
+    left.barh(places, [one.mean() for one in values], xerr=[one.std() for one in values],
+              color=COLOURS[0], error_kw={"linewidth": 0.9, "ecolor": SOFT})  # fmt: skip
+    left.set_yticks(places, [f"{other} less {arm}" for other, arm in rows])
+    left.set_xlabel("ticks: mean and standard deviation over chunks")
+    right.boxplot(values, positions=places, orientation="horizontal", widths=0.6, whis=(0, 100),
+                  manage_ticks=False)  # fmt: skip
+    right.set_yticks(places, [""] * len(places))
+    _log_scale(right.set_xscale, right.xaxis)
+    right.set_xlabel("ticks: least, quartiles, median, most")
+    return figure
+
+
+def _log_scale(set_scale: Any, axis: Any) -> None:
+    """Make an axis of differences logarithmic beyond 20 ticks in both directions."""
+    set_scale("symlog", linthresh=20)
+    axis.set_ticks(_MARKS, [f"{mark:,}" for mark in _MARKS])
+    axis.minorticks_off()
+
+
+PICTURES: Final[Mapping[str, Callable[[Results], Figure]]] = {
+    "deepjs-figure4": draw_sliding, "deepjs-figure5": draw_agreement, "deepjs-figure6": draw_test,
+}  # fmt: skip

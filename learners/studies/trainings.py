@@ -23,7 +23,16 @@ from simkit.scenario import Scenario
 from simkit.training import Workplace
 from simkit.training.train import EVALUATION, train_all
 
-__all__ = ["KeptTraining", "data_file", "digest_of", "in_parallel", "kept_table", "made", "train"]
+__all__ = [
+    "KeptTraining",
+    "data_file",
+    "digest_of",
+    "in_parallel",
+    "keep",
+    "kept_table",
+    "made",
+    "train",
+]
 
 
 @dataclass(frozen=True)
@@ -72,13 +81,18 @@ def kept_table(
 ) -> pl.DataFrame:
     """Return the table kept at a path; compute and keep it first, with a message, if missing."""
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")  # only complete tables have the name
-        compute().write_parquet(part)
-        part.replace(path)
+        keep(path, compute())
         if message:
             place.say(message)
     return pl.read_parquet(path)
+
+
+def keep(path: Path, table: pl.DataFrame) -> None:
+    """Write a table, which has its name only when it is complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    table.write_parquet(part)
+    part.replace(path)
 
 
 def digest_of(values: object) -> str:

@@ -46,11 +46,7 @@ def measure(place: Workplace, setting: RLSchedulerSetting) -> tuple[pl.DataFrame
 
 
 def _hold(log: Log) -> str:
-    chosen = [choose_hold(log, part) for part in log.parts]
-    return "; ".join(
-        f"{one.rule}, longer than {one.hold.longer_than_s / 60:g} min, {one.hold.keep_free:g} free"
-        for one in chosen
-    )
+    return "; ".join(choose_hold(log, part).words for part in log.parts)
 
 
 STUDY: Final = Study(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -85,13 +85,25 @@ class HoldChoice:
     rule: str
     hold: Hold
 
+    @property
+    def words(self) -> str:
+        """The choice in words."""
+        minutes = self.hold.longer_than_s / 60
+        return f"{self.rule}, longer than {minutes:g} min, {self.hold.keep_free:g} free"
+
 
 def choose_hold(log: Log, part: str) -> HoldChoice:
     """Return the order and parameters with the lowest geometric mean on training windows."""
     first, last = log.rows(part)
     jobs, rng = jobs_of(log), stream(0, f"reproduce.rlscheduler.hold.{log.name}.{part}")
     end = len(jobs) if last is None else last + 1
-    windows = [jobs.window(int(r), JOBS) for r in rng.integers(first, end - JOBS + 1, HOLD_WINDOWS)]
+    return best_hold([
+        jobs.window(int(r), JOBS) for r in rng.integers(first, end - JOBS + 1, HOLD_WINDOWS)
+    ])  # fmt: skip
+
+
+def best_hold(windows: Sequence[PoolJobs]) -> HoldChoice:
+    """Return the order and parameters with the lowest geometric mean slowdown on windows."""
 
     def log_slowdown(choice: HoldChoice) -> float:
         found = [
@@ -225,15 +237,6 @@ def _starts_by_order(name: str, log: Log, row: int, backfill: Backfill) -> Float
     order: Any = plugins.find("simkit.policies", name, kind="order")
     policy = rule(backfill == "rlscheduler").compose(order())
     return _engine_starts(policy, workload_of(log).take(np.arange(row, row + JOBS)), log.processors)
-
-
-def hold_words(log: Log) -> str:
-    """Return the chosen parameters of the hold rule, in words."""
-    chosen = {part: choose_hold(log, part) for part in log.parts}
-    return "; ".join(
-        f"{one.rule}, longer than {one.hold.longer_than_s / 60:g} min, {one.hold.keep_free:g} free"
-        for one in chosen.values()
-    )
 
 
 def never_better(place: Workplace, setting: RLSchedulerSetting) -> list[str]:

@@ -20,6 +20,7 @@ from simkit.learners.studies import (
     deepjs,
     deeprm,
     launchpad,
+    logs,
     rare,
     rlscheduler,
     schedqrm,
@@ -29,6 +30,8 @@ from simkit.learners.studies.deepjs.judge import BOUND, TEST
 from simkit.learners.studies.deepjs.trainings import DeepJSSetting
 from simkit.learners.studies.deeprm.trainings import DeepRMSetting, Ours
 from simkit.learners.studies.green.trainings import Size
+from simkit.learners.studies.logs.trainings import LOGS
+from simkit.learners.studies.logs.trainings import QUICK as QUICK_LOGS
 from simkit.learners.studies.rlscheduler.logs import RLSchedulerSetting
 from simkit.learners.studies.schedqrm.classifiers import SPLITS, BurstSetting
 from simkit.learners.studies.schedqrm.logs import CANDIDATES, LogSetting
@@ -99,6 +102,12 @@ TINY = {
     "launchpad": Tiny(
         launchpad.STUDY.carry_out, (replace(GREEN, share=0.001, streams=10, episodes=2),),
         "launchpad.csv", lambda judged: {"pool 5", "pool 15"} <= set(judged["case"]),
+    ),
+    "logs": Tiny(
+        logs.STUDY.carry_out,
+        (replace(QUICK_LOGS, windows=3, cases=(LOGS[1], LOGS[-1]), estimates=("modal",)),),
+        "logs.csv", lambda judged: {"bound", "SAF, modal", "ppo of KTH-SP2"} <= set(judged["arm"]),
+        "swf/KTH-SP2-1996-2.1-cln.swf.gz", marks=SLOW,
     ),
     "rare": Tiny(rare.STUDY.carry_out, (GREEN,), "rare.csv", nobody_is_above_the_bound,
                  marks=SLOW),

@@ -1,0 +1,148 @@
+"""The study of logs: what agents have not seen, who is judged where, and its tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from pool_replay import small_workload
+from trace_files import DATA, needs_real
+from trainings import workplace
+
+from simkit.arrays import stream
+from simkit.experiment.workload import read_trace
+from simkit.learners.scorers.job_model import Hold
+from simkit.learners.scorers.search import JobArguments, JobProblem
+from simkit.learners.studies.logs import STUDY, judge, tables
+from simkit.learners.studies.logs.trainings import (
+    ALL,
+    FULL,
+    JOBS,
+    LOGS,
+    SCORER,
+    agents,
+    kept,
+)
+from simkit.learners.studies.results import BOUND, COLUMNS, Results
+from simkit.learners.studies.rlscheduler.judge import HoldChoice
+from simkit.traces.models.synthetic import ROUND_VALUES_S
+from simkit.training.held_out import Unseen
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Return a workplace that has weights for each training of the full study."""
+    (tmp_path / "swf").mkdir()
+    for log in LOGS:
+        (tmp_path / "swf" / f"{log.file}.swf.gz").touch()
+    monkeypatch.setenv("SIMKIT_DATA", str(tmp_path))
+    monkeypatch.setattr(judge, "hold_of", lambda *_: HoldChoice("saf-p", Hold(600.0, 0.1)))
+    found = workplace(tmp_path)
+    for agent in agents(FULL):
+        folder = kept(found, agent, FULL).folder / "agent"
+        folder.mkdir(parents=True)
+        (folder / "weights.safetensors").write_bytes(repr(agent).encode())
+    return found
+
+
+def judged(place) -> set[tuple[str, str, str]]:
+    """Return arm, log and estimates of all that is judged."""
+    return {
+        (one.label.partition("#")[0], part.log.name, part.estimates)
+        for part in judge.parts(place, FULL)
+        for one in part.candidates
+    }
+
+
+def test_agents_are_judged_at_home_and_where_none_was_trained(place):
+    found = judged(place)
+    trained = {log.name for log in LOGS if log.trained}
+    learned = {one for one in found if one[0].startswith(("ppo", "evolution"))}
+    at_home = {("ppo", log, known) for log in trained for known in judge.ESTIMATES}
+    at_home |= {("evolution", log, "") for log in trained}
+    away = {(f"ppo of {log}", new, "") for log in trained for new in ("CTC-SP2", "lublin_256")}
+    everywhere = {(f"evolution, {ALL}", *rest) for arm, *rest in found if arm == "SAF"}
+    assert learned == at_home | away | everywhere
+    assert {known for arm, log, known in found if log == "lublin_256"} == {"", "modal"}
+
+
+def test_other_weights_windows_or_rules_are_judged_anew(place):
+    part = next(part for part in judge.parts(place, FULL) if part.digest)
+    rules = next(judge.parts(place, FULL))
+    others = {
+        part.path(place, 100), part.path(place, 99), replace(part, digest="0").path(place, 100),
+        replace(part, estimates="actual").path(place, 100), rules.path(place, 100),
+        replace(rules, candidates=rules.candidates[1:]).path(place, 100),
+    }  # fmt: skip
+    assert len(others) == 6
+
+
+@needs_real("swf", "SDSC-BLUE-2000-4.2-cln.swf.gz")
+@pytest.mark.thorough
+def test_nothing_is_learned_or_chosen_on_windows_that_are_judged(tmp_path, monkeypatch):
+    monkeypatch.setenv("SIMKIT_DATA", str(DATA))
+    everywhere = next(one for one in agents(FULL) if one.log == ALL)
+    scenario = kept(workplace(tmp_path), everywhere, FULL).scenario
+    chosen = JobArguments.model_validate(scenario.learn.all_arguments)
+    problem = JobProblem(JobProblem.source_of(scenario, chosen), chosen, stream(0, "weights"))
+    drawn = problem.source.draw(stream(0, "windows"), 400)
+    for number, log in enumerate(FULL.trained):
+        workload = read_trace(log.scenario.workload, 0).workload
+        windows = Unseen(FULL.windows, JOBS, SCORER["held_out"]).windows_of(log.scenario)
+        first = min(int(one["window"].partition("..")[0]) for one in windows)
+        seen = [*drawn[number :: len(FULL.trained)], *judge._to_choose_on(log)]
+        assert max(one.submit_s[-1] for one in seen) <= workload.submit_time_s[first]
+
+
+def test_modal_requests_bound_run_times_by_round_values():
+    run = np.arange(1.0, 400.0)
+    workload = small_workload([(1.0, each, 1, each, 0) for each in run])
+    modal = judge.Modal()
+    modal.reset(workload, np.random.default_rng(0))
+    found = modal.estimates(0, 399)
+    assert (found >= run).all()
+    assert set(found.tolist()) <= set(ROUND_VALUES_S.tolist())
+
+
+def results(**turnarounds) -> Results:
+    """Return the results of a log: slowdowns are the turnarounds, waits and makespans alike."""
+    rows = [
+        {"arm": arm, "seed": None, "case": "KTH-SP2", "item": JOBS * place // 2, "metric": metric,
+         "value": 3600.0 * value * (1 + place % 3)}
+        for arm, value in (dict.fromkeys(tables.ORDERS, 9.0) | turnarounds).items()
+        for metric in ((judge.TURNAROUND,) if arm == BOUND else judge.METRICS)
+        for place in range(12)
+    ]  # fmt: skip
+    return STUDY.results(pl.DataFrame(rows, schema=COLUMNS), {})
+
+
+def test_shares_of_the_gap_begin_at_the_best_rule_with_requests():
+    found = results(
+        SAF=4.0, bound=2.0, ppo=3.0, **{"SAF, actual": 2.5, "ppo, actual": 2.5, "SAF, modal": 5.0}
+    )
+    head, requested, modal, actual = tables.TABLES["knowledge"](found)
+    assert head[:3] == ("log", "estimates", "SAF")
+    assert requested[:3] == ("KTH-SP2", "requested, from SAF", "")
+    assert requested[head.index("ppo")].startswith("50 (")
+    assert modal[2].startswith("-50 (")
+    assert actual[2].startswith("75 (")
+    (windows,) = tables.TABLES["windows"](found)[1:]
+    assert windows == ("KTH-SP2", "SAF", "SAF", "12", "6", "12", "8.00", "4.00", "2.00")
+
+
+def test_everyone_has_gains_and_costs_beside_the_best_rule():
+    found = results(SAF=4.0, bound=2.0, ppo=3.0, **{"ppo, actual": 2.5, f"evolution, {ALL}": 5.0})
+    head, *rows = tables.TABLES["KTH-SP2"](found)
+    assert [row[0] for row in rows[:3]] == ["ppo", "SAF", f"evolution, {ALL}"]
+    assert len(rows) == len(tables.ORDERS) + 2
+    head, ppo, everywhere = tables.TABLES["gains"](found)
+    assert [cell.partition(" (")[0] for cell in ppo] == [
+        "KTH-SP2", "ppo", "0.75", "0.75", "0.750", "50", "0.75", "0.75", "0.750"
+    ]  # fmt: skip
+    assert everywhere[head.index("/ SAF")].startswith("1.25")
+
+
+def test_a_log_that_was_left_out_is_said_so():
+    assert tables.TABLES["HPC2N"](results(SAF=4.0, bound=2.0)) == [("not in this version",)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -464,6 +465,10 @@ def _bounds(interval: Interval | None) -> tuple[float | None, float | None]:
     return (None, None) if interval is None else (interval.low, interval.high)
 
 
+def _silent(_line: str) -> None:
+    """Show nothing; a function, as a `Workplace` goes to other processes."""
+
+
 def reproduce(
     name: Annotated[
         str | None,
@@ -510,7 +515,7 @@ def reproduce(
     for folder in (pages, kept):
         check_place(folder)
         folder.mkdir(parents=True, exist_ok=True)
-    say = (lambda _line: None) if no_progress else (lambda line: echo(line, err=True))
+    say: Callable[[str], None] = _silent if no_progress else partial(echo, err=True)
     try:
         with terminated_like_interrupted():
             page = carry_out(Workplace(pages, kept, quick, workers or os.cpu_count() or 1, say))

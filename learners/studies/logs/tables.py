@@ -126,39 +126,33 @@ def asked(results: Results, question: str, arm: str, case: str) -> Estimate:
     return found
 
 
-def better(results: Results, arm: str, case: str) -> str:
-    """Return whether slowdowns are surely below those of the best rule of a log."""
-    return judged(asked(results, RATIO, arm, case), "<", 1.0, no_effect=1.0)
-
-
-def no_worse(results: Results, arm: str, case: str) -> str:
-    """Return whether slowdowns are not surely above those of the best rule of a log."""
-    return NOT_CONFIRMED if asked(results, RATIO, arm, case).surely(1.0) else CONFIRMED
-
-
-def closes(results: Results, arm: str, case: str) -> str:
-    """Return whether turnarounds are surely nearer to the bound than those of the best rule."""
-    return judged(asked(results, GAP, arm, case), ">", 0.0)
+def _verdict(results: Results, sign: str, question: str, arm: str, case: str) -> str:
+    """Return whether an answer is surely on a side of no effect; ``no worse``: not on the other."""
+    found, no_effect = asked(results, question, arm, case), 1.0 if question == RATIO else 0.0
+    if sign == "no worse":
+        return NOT_CONFIRMED if found.surely(no_effect) else CONFIRMED
+    return judged(found, sign, no_effect, no_effect)
 
 
 ONE: Final = f"evolution, {ALL}"
-_EXPECTED: Final = (
-    ("a scorer trained on it is better than the best rule", "evolution", "slowdown", ".2f", better),
-    ("one scorer for all is not surely worse than the best rule", ONE, "slowdown", ".2f", no_worse),
-    ("one scorer for all closes some of the gap, %", ONE, "gap", ".0f", closes),
-    ("true run times close some of it under SAF, %", "SAF, actual", "gap", ".0f", closes),
+ASKED: Final = {"slowdown": (RATIO, ".2f"), "gap": (GAP, ".0f")}
+EXPECTED: Final = (
+    ("a scorer trained on it is better than the best rule", "evolution", "slowdown", "<"),
+    ("one scorer for all is not surely worse than the best rule", ONE, "slowdown", "no worse"),
+    ("one scorer for all closes some of the gap, %", ONE, "gap", ">"),
+    ("true run times close some of it under SAF, %", "SAF, actual", "gap", ">"),
 )
 CLAIMS: Final = tuple(
-    Claim(log.name, words, f"{{{{number: {what} of {arm} on {log.name} : {form} ±}}}}",
-          partial(rule, arm=arm, case=log.name))
-    for words, arm, what, form, rule in _EXPECTED
+    Claim(log.name, words, f"{{{{number: {what} of {arm} on {log.name} : {ASKED[what][1]} ±}}}}",
+          partial(_verdict, sign=sign, question=ASKED[what][0], arm=arm, case=log.name))
+    for words, arm, what, sign in EXPECTED
     for log in LOGS
     if log.trained or arm == ONE
 )  # fmt: skip
 NUMBERS: Final[Mapping[str, Callable[[Results], Estimate]]] = {
-    f"{name} of {arm} on {log.name}": partial(asked, question=question, arm=arm, case=log.name)
-    for name, question in {"slowdown": RATIO, "gap": GAP}.items()
-    for arm in ("SAF, actual", "evolution", "ppo", ONE)
+    f"{what} of {arm} on {log.name}": partial(asked, question=question, arm=arm, case=log.name)
+    for what, (question, _) in ASKED.items()
+    for arm in ("SAF, actual", "evolution", ONE)
     for log in LOGS
 }
 TABLES: Final[Mapping[str, Callable[[Results], Rows]]] = {

@@ -25,6 +25,7 @@ from simkit.learners.studies.logs.trainings import (
     agents,
     kept,
 )
+from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED
 from simkit.learners.studies.results import BOUND, COLUMNS, Results
 from simkit.learners.studies.rlscheduler.judge import HoldChoice
 from simkit.traces.models.synthetic import ROUND_VALUES_S
@@ -146,3 +147,14 @@ def test_everyone_has_gains_and_costs_beside_the_best_rule():
 
 def test_a_log_that_was_left_out_is_said_so():
     assert tables.TABLES["HPC2N"](results(SAF=4.0, bound=2.0)) == [("not in this version",)]
+
+
+@pytest.mark.parametrize(
+    ("turnaround", "better", "no_worse"),
+    [(3.0, CONFIRMED, CONFIRMED), (4.0, NOT_CONFIRMED, CONFIRMED), (5.0, NOT_CONFIRMED, NOT_CONFIRMED)],
+)  # fmt: skip
+def test_verdicts_are_beside_the_best_rule(turnaround, better, no_worse):
+    found = results(SAF=4.0, bound=2.0, evolution=turnaround, **{tables.ONE: turnaround})
+    verdicts = {each.published: each.verdict for each in tables.CLAIMS if each.figure == "KTH-SP2"}
+    told = [verdicts[words](found) for words, *_ in tables.EXPECTED[:3]]
+    assert told == [better, no_worse, better]

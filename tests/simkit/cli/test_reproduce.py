@@ -10,8 +10,10 @@ import pytest
 from simkit import plugins
 
 MINE = """
+from pickle import dumps, loads
+
 def reproduce(place):
-    place.say("at work")
+    loads(dumps(place)).say("at work")  # as another process of it does
     (place.work / "kept").write_text("x")
     page = place.pages / "mine.md"
     page.write_text(f"quick {place.quick}, workers {place.workers}")
@@ -40,6 +42,7 @@ def test_one_of_ones_own_gets_its_folders_and_options(here):
     assert here(*words.split()) == (0, "pages/mine.md written\n", "at work\n")
     assert Path("pages/mine.md").read_text() == "quick True, workers 3"
     assert Path("kept/kept").exists()
+    assert here(*words.split(), "--no-progress") == (0, "pages/mine.md written\n", "")
 
 
 def test_ctrl_c_says_that_the_same_command_goes_on(here):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import isnan
 from typing import Final, Literal
 
@@ -121,8 +122,7 @@ def _studentised(
     """Return the interval for the ratio of the sums of blocks, drawn with replacement."""
     blocks = len(counts)
     mean, error = _mean_and_error(sums, counts, np.ones((1, blocks)))
-    draws = stream(seed, "bootstrap").multinomial(blocks, np.full(blocks, 1 / blocks), resamples)
-    means, errors = _mean_and_error(sums, counts, draws.astype(np.float64))
+    means, errors = _mean_and_error(sums, counts, _draws(blocks, resamples, seed))
     usable = errors > 1e-12 * max(abs(float(mean[0])), float(error[0]))
     if not usable.any():  # all blocks alike: nothing varies
         return Interval(float(mean[0]), float(mean[0]), level, method, blocks)
@@ -131,6 +131,13 @@ def _studentised(
     below, above = np.quantile(scaled, (tail, 1 - tail))
     low, high = mean[0] - above * error[0], mean[0] - below * error[0]
     return Interval(float(low), float(high), level, method, blocks)
+
+
+@lru_cache(maxsize=4)
+def _draws(blocks: int, resamples: int, seed: int) -> Floats:
+    """Return (resamples, blocks) how often each resample holds each block; a page asks often."""
+    draws = stream(seed, "bootstrap").multinomial(blocks, np.full(blocks, 1 / blocks), resamples)
+    return draws.astype(np.float64)
 
 
 def seed_interval(differences: Floats, *, level: float = 0.95) -> Interval:

@@ -135,7 +135,9 @@ def starts(run: Any) -> list[float | None]:
     return found
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [k if k != "cloud" else pytest.param(k, marks=pytest.mark.thorough) for k in KINDS]
+)
 @pytest.mark.parametrize(
     "learner",
     [n if n == "ppo" else pytest.param(n, marks=pytest.mark.thorough) for n in SMALL],

@@ -113,7 +113,7 @@ def place_and_number(place: Workplace, number: int) -> str:
     return f"{place.work.name} {number}"
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.thorough)])
 def test_the_place_may_go_to_other_processes(workers, tmp_path):
     place = replace(workplace(tmp_path), workers=workers, say=lambda line: pytest.fail(line))
     calls = [(place, number) for number in (1, 2)]

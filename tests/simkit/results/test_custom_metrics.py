@@ -187,6 +187,7 @@ def test_sweeps_comparisons_and_summaries_have_the_metric(scenario, tmp_path):
     assert "longest is unknown in B" in found.notes()[0]
 
 
+@pytest.mark.thorough
 def test_a_finished_sweep_gets_metrics_without_being_run_again(scenario, tmp_path):
     def swept(*names):
         (run,) = simkit.run_sweep(scenario(*names), tmp_path / "sweep", sweep={"seed": [0]})

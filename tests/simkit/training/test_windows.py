@@ -110,7 +110,7 @@ def test_a_window_is_the_run_with_its_jobs_and_its_seed(scenario):
     assert row["sum"] == run.metrics["slowdown"]["mean"] * 5
 
 
-@pytest.mark.parametrize("windows", [range(4), [3, 1]])
+@pytest.mark.parametrize("windows", [pytest.param(range(4), marks=pytest.mark.thorough), [3, 1]])
 def test_workers_change_nothing(scenario, windows):
     alone, several = (
         evaluate(scenario, CANDIDATES, windows=windows, metric="makespan_s", workers=workers)

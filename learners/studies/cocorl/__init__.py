@@ -12,8 +12,8 @@ from simkit.learners.studies.cocorl import trainings as planned
 from simkit.learners.studies.cocorl.claims import CLAIMS, rules_at_par
 from simkit.learners.studies.cocorl.equal_cost import equal_cost_rows
 from simkit.learners.studies.cocorl.pictures import PICTURES
-from simkit.learners.studies.cocorl.tables import LOADS, RULES, TRAINED
-from simkit.learners.studies.green.judge import agents, judged, rule
+from simkit.learners.studies.cocorl.tables import LOADS, TRAINED
+from simkit.learners.studies.green.judge import HEURISTICS, agents, judged, rule
 from simkit.learners.studies.green.trainings import FULL, LATE_LEAVE, QUICK, Size
 from simkit.learners.studies.results import Results
 from simkit.learners.studies.study import Study
@@ -31,7 +31,7 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
     train(place, limited)  # these read the costs of the former
     place.say("judging")
     trainings, where = [*unlimited, *limited], size.at(LATE_LEAVE)
-    rules = [rule(name) for name in RULES]
+    rules = [rule(name) for name in HEURISTICS]
     everyone = [*rules, *map(rule, tables.THRESHOLD_RULES), *agents(trainings)]
     trained = judged(place, where, everyone, size.streams, case=TRAINED)
     few = [*rules, *agents([unlimited[0], limited[0]])]

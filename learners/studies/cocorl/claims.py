@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from simkit.learners.studies.cocorl.tables import AT_LOAD, LOADS, RULES
+from simkit.learners.studies.cocorl.tables import AT_LOAD, LOADS
+from simkit.learners.studies.green.judge import HEURISTICS
 from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED, Claim, holes
 from simkit.learners.studies.results import Results
 
@@ -51,7 +52,7 @@ def _above_rules(metric: str) -> Iterator[Claim]:
         asked = f"{metric} | AGENT | {load} | {AT_LOAD} | percent | over="
         yield _claim(
             figure, f"{metric} above the rules, {load} %: {percent} %",
-            f"[{asked}qos : +.1f ±] % over QoS, [{asked}{worst} : +.1f] % over {RULES[worst]}",
+            f"[{asked}qos : +.1f ±] % over QoS, [{asked}{worst} : +.1f] % over {HEURISTICS[worst]}",
             f"{asked}qos >= {percent.partition('–')[0]}",
         )  # fmt: skip
 
@@ -66,7 +67,7 @@ def _more_completed() -> Iterator[Claim]:
         )  # fmt: skip
     for rule, least in _COMPLETED.items():
         asked = f"completed | AGENT | 120 | over={rule} | {AT_LOAD} | percent"
-        yield _claim("6.5", f"more jobs completed than {RULES[rule]}, 120 %: {least} %",
+        yield _claim("6.5", f"more jobs completed than {HEURISTICS[rule]}, 120 %: {least} %",
                      f"[{asked} : +.1f ±] %", f"{asked} >= {least}")  # fmt: skip
 
 
@@ -84,7 +85,9 @@ def at_par(results: Results, arm: str) -> bool:
 
 def rules_at_par(results: Results) -> str:
     """Return the rules other than QoS that are at par with it."""
-    return ", ".join(RULES[r] for r in RULES if r != "qos" and at_par(results, r)) or "none"
+    return (
+        ", ".join(HEURISTICS[r] for r in HEURISTICS if r != "qos" and at_par(results, r)) or "none"
+    )
 
 
 _GAIN: Final = "cost | half-of-ppo-slow | 120 | over=half-of-ppo"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from simkit.analysis.plot_style import COLOURS
 from simkit.learners.studies.cocorl import tables
-from simkit.learners.studies.cocorl.tables import COMPARED, FRONTIER, LOADS, RULES, TRAINED
-from simkit.learners.studies.green.judge import THRESHOLDS
+from simkit.learners.studies.cocorl.tables import COMPARED, FRONTIER, LOADS, TRAINED
+from simkit.learners.studies.green.judge import HEURISTICS, THRESHOLDS
 from simkit.learners.studies.green.trainings import drawn
 from simkit.learners.studies.results import Results
 from simkit.learners.studies.study import empty_figure
@@ -39,7 +39,9 @@ def frontier(results: Results) -> Figure:
     }.items():  # fmt: skip
         at = results.mean("cost", arm, TRAINED), results.mean("value", arm, TRAINED)
         axes.plot(*at, color=ink, marker="x", linestyle="")
-        axes.annotate(RULES[arm], at, (right, -3), textcoords="offset points", fontsize=8, ha=side)
+        axes.annotate(
+            HEURISTICS[arm], at, (right, -3), textcoords="offset points", fontsize=8, ha=side
+        )
     for colour, (label, arms) in zip(COLOURS, _KINDS.items(), strict=False):
         axes.plot(*_points(results, arms), color=colour, marker="o", linestyle="", label=label)
         axes.plot(*_points(results, [drawn(arm) for arm in arms]), color=colour, marker="o",
@@ -71,7 +73,7 @@ def over_loads(results: Results) -> Figure:
         for number, arm in zip(order, COMPARED, strict=False):
             values = [results.mean(metric, arm, load, seed=0) for load in LOADS]
             axes.plot(loads, values, color=COLOURS[number], label=COMPARED[arm], marker=".",
-                      linewidth=1.0 if arm in RULES else 1.8)  # fmt: skip
+                      linewidth=1.0 if arm in HEURISTICS else 1.8)  # fmt: skip
         axes.set(xlabel="load, %", ylabel=label.removesuffix(", %"), xticks=loads)
     ticks = [0.01, 0.03, 0.1, 0.3, 1, 3]
     panels[-1].set_yscale("log")

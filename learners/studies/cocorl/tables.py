@@ -8,7 +8,7 @@ from typing import Final
 
 from simkit.learners.studies.cocorl.equal_cost import at_equal_cost, equal_to, theta_words
 from simkit.learners.studies.cocorl.trainings import HALF, SHARES
-from simkit.learners.studies.green.judge import THRESHOLDS, threshold_of
+from simkit.learners.studies.green.judge import HEURISTICS, THRESHOLDS, threshold_of
 from simkit.learners.studies.green.trainings import drawn
 from simkit.learners.studies.page import Rows, grid, told
 from simkit.learners.studies.results import Results
@@ -19,8 +19,6 @@ TRAINED: Final = LOADS[-1]
 """The load at which agents are trained."""
 AT_LOAD: Final = "seed=0"
 """The agents that are judged at all loads."""
-RULES: Final[Mapping[str, str]] = {"fcfs": "FCFS", "sjf": "SJF", "qos": "QoS", "value": "HVF"}
-"""The dissertation's rules: arm → its label there."""
 THRESHOLD_RULES: Final = {threshold_of(theta): f"θ {theta:.2f}" for theta in THRESHOLDS}
 FRONTIER: Final[Mapping[str, str]] = {
     "ppo": "no limit", "half-of-ppo": "50 %",
@@ -145,14 +143,14 @@ def every_agent(results: Results) -> Rows:
 
 def frontier(results: Results) -> Rows:
     """Return cost, value, jobs completed and utilisation of the rules."""
-    labels = {**RULES, **THRESHOLD_RULES}
+    labels = {**HEURISTICS, **THRESHOLD_RULES}
     asked = {head: f"{metric} | {{}} | {TRAINED}{' | percent' * (metric != 'cost')} : .2f"
              for metric, head in PANELS.items()}  # fmt: skip
     return grid(results, list(labels), asked, labels=labels)
 
 
 COMPARED: Final[Mapping[str, str]] = {
-    **RULES, "ppo": "without a limit", "half-of-ppo": "half of its cost",
+    **HEURISTICS, "ppo": "without a limit", "half-of-ppo": "half of its cost",
     drawn("ppo"): "without a limit, drawn", drawn("half-of-ppo"): "half of its cost, drawn",
 }  # fmt: skip
 """Arm → label, of those that are compared at all loads."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Final
@@ -23,6 +23,10 @@ from simkit.learners.studies.results import long
 from simkit.learners.studies.trainings import KeptTraining, digest_of, kept_table
 from simkit.training import Workplace
 
+HEURISTICS: Final[Mapping[str, str]] = {
+    "fcfs": "FCFS", "sjf": "SJF", "qos": "QoS", "value": "HVF",
+}  # fmt: skip
+"""The dissertation's rules → their labels there; HVF: the highest value first."""
 FIT: Final = ("fit0", "fit12")
 """The least-left-over rules; their number is the last hour ahead in which a job may start."""
 THRESHOLDS: Final = tuple(step / 20 for step in range(11))

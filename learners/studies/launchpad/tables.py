@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from simkit.learners.studies.green.judge import threshold_of
+from simkit.learners.studies.green.judge import HEURISTICS, threshold_of
 from simkit.learners.studies.green.trainings import LATE_LEAVE, SMALL_POOL, drawn
 from simkit.learners.studies.launchpad.data import MIXES
 from simkit.learners.studies.launchpad.trainings import KINDS
@@ -15,8 +15,8 @@ from simkit.learners.studies.results import Results
 
 LARGE, SMALL = LATE_LEAVE.ready, SMALL_POOL.ready
 """Places in the two ready pools; their cases are ``pool N``, of agreement ``pool N, DATA``."""
-RULES: Final[Mapping[str, str]] = {"qos": "QoS", "sjf": "SJF", "fcfs": "FCFS", "value": "HVF"}
-"""Order → its label in the dissertation."""
+RULES: Final = {name: HEURISTICS[name] for name in ("qos", "sjf", "fcfs", "value")}
+"""Order → its label in the dissertation, in the order of its tables."""
 LABELS: Final = dict(zip(KINDS, ("clone", "offline", "offline + online"), strict=True))
 DATA: Final = dict(zip(MIXES, ("QoS", "QoS and SJF", "four rules"), strict=True))
 ACTIONS: Final[Mapping[str, Callable[[str], str]]] = {"drawn": drawn, "likeliest": str}

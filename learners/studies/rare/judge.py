@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
@@ -16,6 +16,7 @@ from simkit.learners.games.ready_pool import HORIZON
 from simkit.learners.studies.green.circumstances import Circumstances
 from simkit.learners.studies.green.judge import (
     FIT,
+    HEURISTICS,
     Candidate,
     agents,
     games_of,
@@ -31,10 +32,6 @@ from simkit.training import Workplace
 
 SIZES: Final = (10, 20, 50, 100, 300, 1200)
 """Units of the pools on which agents are judged."""
-HEURISTICS: Final[Mapping[str, str]] = {
-    "fcfs": "FCFS", "sjf": "SJF", "qos": "QoS", "value": "HVF",
-}  # fmt: skip
-"""The dissertation's heuristics → their labels there; HVF: the highest value first."""
 FORECASTS: Final = {"": 0.0, ", noisy forecast": 0.2}
 """Ending of an arm → the error of its forecast at long lead times: standard deviation, a share."""
 _HOUR_S: Final = 3600.0

@@ -7,10 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from simkit.analysis.plot_style import COLOURS
-from simkit.learners.studies.green.judge import FIT, threshold_of
+from simkit.learners.studies.green.judge import FIT, HEURISTICS, threshold_of
 from simkit.learners.studies.green.trainings import drawn
 from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED, Claim, Rows, grid
-from simkit.learners.studies.rare.judge import HEURISTICS, SIZES, within_12_h
+from simkit.learners.studies.rare.judge import SIZES, within_12_h
 from simkit.learners.studies.results import Results
 from simkit.learners.studies.study import empty_figure
 

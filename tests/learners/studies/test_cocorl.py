@@ -16,9 +16,9 @@ from simkit.learners.studies.cocorl.equal_cost import (
     equal_to,
     theta_words,
 )
-from simkit.learners.studies.cocorl.tables import LOADS, RULES, TRAINED, bar_met
+from simkit.learners.studies.cocorl.tables import LOADS, TRAINED, bar_met
 from simkit.learners.studies.cocorl.trainings import SHARES, free_trainings, limited_trainings
-from simkit.learners.studies.green.judge import METRICS, THRESHOLDS, threshold_of
+from simkit.learners.studies.green.judge import HEURISTICS, METRICS, THRESHOLDS, threshold_of
 from simkit.learners.studies.green.trainings import FULL, drawn
 from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED
 from simkit.learners.studies.results import COLUMNS, Results
@@ -100,7 +100,7 @@ def made_up(*, cost: float, slow: float, good: float) -> Results:
                 for name in (arm, drawn(arm)):
                     yield rows(name, stream(value), stream(costs), seed=seed)
         for load in LOADS:
-            for rule in RULES:
+            for rule in HEURISTICS:
                 yield rows(rule, stream(0.5 if rule == "qos" else 0.4), stream(2.0), case=load)
             for arm in ("ppo", "half-of-ppo"):
                 if load != TRAINED:

@@ -9,11 +9,12 @@ import pytest
 from trainings import workplace
 
 from simkit.learners.games.ready_pool import HORIZON
+from simkit.learners.studies.green.judge import HEURISTICS
 from simkit.learners.studies.green.trainings import QUICK
 from simkit.learners.studies.page import Contents, fill
 from simkit.learners.studies.rare import PRINTED, STUDY
 from simkit.learners.studies.rare import judge as judge_of_rare
-from simkit.learners.studies.rare.judge import HEURISTICS, SIZES, Judge, within_12_h
+from simkit.learners.studies.rare.judge import SIZES, Judge, within_12_h
 from simkit.learners.studies.rare.tables import CLAIMS, LEAVE, meets
 from simkit.learners.studies.results import COLUMNS, Results
 

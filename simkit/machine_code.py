@@ -18,7 +18,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-__all__ = ["compiled", "inner", "is_there", "kept_in"]
+import numpy as np
+
+__all__ = ["compiled", "inner", "is_there", "kept_in", "records"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -34,28 +36,31 @@ def is_there() -> bool:
 def compiled(function: Function) -> Function:
     """Return the function as machine code, made when it is first called, or read from disk.
 
-    It may make arrays. Divisions by 0 are not looked for; they give infinity, as in numpy.
+    It makes no arrays: numba then leaves out the counts of who uses one, which would cost more than
+    what is done here. Divisions by 0 are not looked for; they give infinity, as in numpy.
     """
-    return _made(function)
+    folder = kept_in(Path(function.__code__.co_filename).parent)
+    import numba
+
+    with _keeping_in(numba.config, folder) as kept:
+        return _made(function, cache=kept)
 
 
 def inner(function: Function) -> Function:
-    """Return the same for a function that makes no arrays, and is called very often.
-
-    numba then leaves out the counts of who uses an array, which cost more than what is done here.
-    """
-    return _made(function, _nrt=False)
+    """Return the same for a function that only such functions call."""
+    return _made(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def _made(function: Function, **options: Any) -> Function:
     import numba
 
-    folder = kept_in(Path(function.__code__.co_filename).parent)
-    with _keeping_in(numba.config, folder) as kept:
-        made: Function = numba.njit(
-            function, error_model="numpy", nogil=True, cache=kept, **options
-        )
+    made: Function = numba.njit(function, error_model="numpy", nogil=True, _nrt=False, **options)
     return made
+
+
+def records(array: Any) -> Any:
+    """Return an array of records whose fields are attributes, in machine code and in Python."""
+    return array.view(np.recarray)
 
 
 @contextmanager

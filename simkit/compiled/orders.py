@@ -11,15 +11,25 @@ from simkit.machine_code import compiled, inner
 from simkit.policy import formulas
 from simkit.units import ENDLESS_S, TIME_GRID
 
-__all__ = ["KEPT", "Order", "fixed_keys", "key_at", "key_of", "take_run_time"]
+__all__ = ["KEPT", "Order", "key_at", "key_of", "take_run_time", "write_keys"]
 
 KEPT: Final = -1
 """Stands for a formula: the key is there already."""
 _LEAST_S: Final = 10.0  # as in `RecentRunTimes`
 
 (
-    _first_come, _last_come, _shortest, _longest, _smallest_area, _largest_area, _f1, _f2, _f3, _f4,
-    _log_area, _squared_area,
+    _first_come,
+    _last_come,
+    _shortest,
+    _longest,
+    _smallest_area,
+    _largest_area,
+    _f1,
+    _f2,
+    _f3,
+    _f4,
+    _log_area,
+    _squared_area,
 ) = map(inner, formulas.FIXED)
 (_expansion, _cubed_wait, _wait_by_area, _area) = map(inner, formulas.CHANGING)
 
@@ -39,7 +49,9 @@ class Order(NamedTuple):
     """(J,) of a changing formula."""
     recent: Floats
     """(users, 3) how many run times of each user have been seen, and the last two."""
-'''+'''
+
+
+"""+"""
 
 
 @inner
@@ -90,12 +102,10 @@ def key_of(formula: int, job: Any, row: int) -> float:
 
 
 @compiled
-def fixed_keys(formula: int, job: Any) -> Floats:
-    """Return (J,) the keys of all jobs, from their records."""
-    keys = np.empty(len(job))
+def write_keys(formula: int, job: Any, keys: Floats) -> None:
+    """Write (J,) the keys of all jobs, from their records."""
     for row in range(len(job)):
         keys[row] = key_of(formula, job, row)
-    return keys
 
 
 @inner

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from simkit.compiled.releases import Releases
-from simkit.machine_code import compiled, inner
+from simkit.machine_code import inner, records
 from simkit.units import TIME_GRID
 
 __all__ = ["Plan", "advance", "change", "earlier", "earliest", "make", "no_plan"]
@@ -33,11 +33,12 @@ class Plan(NamedTuple):
     """(2,) how many steps are used, and the first whose group may be out of date."""
 
 
-@compiled
 def no_plan(jobs: int) -> Plan:
     """Return an empty plan with room for the starts and ends of so many jobs, twice."""
     steps = 4 * jobs + 16
-    return Plan(np.empty(steps, STEP), np.empty(steps // _GROUP + 2), np.zeros(2, np.int64))
+    return Plan(
+        records(np.empty(steps, STEP)), np.empty(steps // _GROUP + 2), np.zeros(2, np.int64)
+    )
 
 
 @inner

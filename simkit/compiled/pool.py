@@ -13,12 +13,12 @@ import numpy as np
 
 from simkit.arrays import Floats
 from simkit.compiled import heap
-from simkit.machine_code import compiled, inner
 from simkit.compiled.releases import Releases, add, no_releases, remove
+from simkit.machine_code import inner, records
 from simkit.policy.estimates import corrected
 from simkit.units import TIME_GRID
 
-__all__ = ["JOB", "Pool", "begin", "end_due", "longer", "next_instant", "note", "start", "submit"]
+__all__ = ["JOB", "Pool", "begin", "end_due", "next_instant", "note", "start", "submit"]
 
 JOB: Final = np.dtype([
     ("submit", np.float64), ("work", np.float64), ("estimate", np.float64),
@@ -37,10 +37,12 @@ ROW: Final = np.dtype([
 """A row of the timeline, after a decision."""
 NOW: Final = np.dtype([
     ("free", np.float64), ("running", np.int64), ("started", np.int64), ("over", np.int64),
-    ("submitted", np.int64), ("corrections", np.int64), ("changed", np.int64), ("noted", np.int64),
+    ("submitted", np.int64), ("waiting", np.int64), ("corrections", np.int64), ("wakes", np.int64),
+    ("changed", np.int64), ("noted", np.int64),
 ])  # fmt: skip
-"""What is free; how many jobs run, have started, are over, were submitted; how many corrections
-are to come; whether anything has changed since the last decision; rows of the timeline."""
+"""What is free; how many jobs run, have started, are over, were submitted, wait; how many
+corrections and wake-ups are to come; whether anything has changed since the last decision; rows of
+the timeline."""
 
 _corrected: Any = inner(corrected)
 
@@ -70,7 +72,6 @@ class Pool(NamedTuple):
     """Whether expected ends matter."""
 
 
-@compiled
 def begin(
     job: Any, capacity: float, looks_ahead: bool, learns_from: int, additions: Floats
 ) -> Pool:
@@ -83,20 +84,18 @@ def begin(
         learns_from: last run times of a user whose mean is the estimate; 0: it is not learned.
         additions: of the correction.
     """
-    count, users = len(job), 0
-    if learns_from > 0:
-        for one in range(count):
-            users = max(users, job[one].user + 1)
-    now = np.zeros(1, NOW)
-    now[0].free = capacity
+    count = len(job)
+    users = int(job["user"].max(initial=-1)) + 1 if learns_from else 0
+    now = records(np.zeros(1, NOW))
+    now["free"] = capacity
     return Pool(
-        job,
+        records(job),
         now,
-        np.empty(count, heap.ENTRY),
+        records(np.empty(count, heap.ENTRY)),
         np.empty(count, np.int64),
-        np.empty(count, OVER),
+        records(np.empty(count, OVER)),
         no_releases(count if looks_ahead else 0),
-        np.empty(count if len(additions) > 0 else 0, heap.ENTRY),
+        records(np.empty(count if len(additions) > 0 else 0, heap.ENTRY)),
         np.zeros((users, 1 + learns_from)),
         additions,
         looks_ahead,
@@ -234,18 +233,10 @@ def _learned(pool: Pool, job: int) -> float:
 
 
 @inner
-def note(pool: Pool, timeline: Any, time: float, waiting: int) -> None:
+def note(pool: Pool, timeline: Any, time: float) -> None:
     """Write a row of the timeline, after a decision."""
     now = pool.now[0]
     row = timeline[now.noted]
-    row.time, row.waiting, row.running, row.free = time, waiting, now.running, now.free
+    row.time, row.waiting, row.running, row.free = time, now.waiting, now.running, now.free
     now.noted += 1
     now.changed = 0
-
-
-@compiled
-def longer(timeline: Any) -> Any:
-    """Return a timeline with room for twice as many rows."""
-    other = np.empty(2 * len(timeline), ROW)
-    other[: len(timeline)] = timeline
-    return other

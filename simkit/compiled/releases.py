@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from simkit.machine_code import compiled, inner
+from simkit.machine_code import inner, records
 
 __all__ = ["Releases", "add", "are_due", "has", "no_releases", "remove", "when_freed"]
 
@@ -30,11 +30,10 @@ class Releases(NamedTuple):
     """(1 + B,) sums of the blocks; the last record's size is how many blocks are used."""
 
 
-@compiled
 def no_releases(most: int) -> Releases:
     """Return empty releases with room for `most` at a time."""
     blocks = most // (BLOCK // 2) + 2
-    return Releases(np.empty((blocks, BLOCK), RELEASE), np.zeros(1 + blocks, SUM))
+    return Releases(records(np.empty((blocks, BLOCK), RELEASE)), records(np.zeros(1 + blocks, SUM)))
 
 
 @inner

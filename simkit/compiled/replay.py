@@ -6,16 +6,21 @@ policy; `simkit.compiled.scope` says where it may take its place.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from simkit.arrays import Bools, Floats, stream
 from simkit.compiled import replay_changing, replay_fixed, replay_planned
-from simkit.compiled.orders import KEPT, Order, fixed_keys
-from simkit.compiled.pool import JOB, begin
+from simkit.compiled.orders import KEPT, Order, write_keys
+from simkit.compiled.pool import JOB, ROW, Pool, begin
+from simkit.compiled.replay_changing import no_line
+from simkit.compiled.replay_fixed import no_gap, no_queue
+from simkit.compiled.replay_planned import no_places
 from simkit.engine.recorder import CHUNK, Outcome, Recorder, Status, append_rows
 from simkit.engine.submission import Submission
+from simkit.machine_code import records
 from simkit.policy import Policy, SystemInfo
 from simkit.policy.estimates import CORRECTIONS, Correction, Predictor, UserMean
 from simkit.policy.pool_rule import NUMBERS, ChangingForm, PoolRule
@@ -47,8 +52,6 @@ class _Replayed(NamedTuple):
     """(J,) whether each is killed when its request is over."""
     over: Any
     """(J,) what ended or was refused, in that order."""
-    timeline: Any
-    """(D,)"""
 
 
 def replay_pool(
@@ -79,14 +82,35 @@ def replay_pool(
     additions = np.array(CORRECTIONS[correction], np.float64)
     last = predictor.last if isinstance(predictor, UserMean) else 0
     pool = begin(job, float(cluster.capacity[0, 0]), rule.overtaking != "none", last, additions)
-    timeline = _play(rule, pool, keys, learned=last > 0)
-    now = float(timeline["time"][-1]) if len(timeline) else 0.0
-    if now > first_s + or_infinite(rules.limits.simulated_time):
+    go_on = _kernel(rule, pool, keys, learned=last > 0)
+    last_s = first_s + or_infinite(rules.limits.simulated_time)
+    timelines = list(_timelines(pool, go_on, last_s))
+    if timelines and timelines[-1]["time"][-1] > last_s:
         return None
     recorder.capacity = [float(amount) for amount in cluster.capacity.sum(axis=0)]
     recorder.correction = correction
-    _write(recorder, workload, submission, _Replayed(job, killed, pool.over, timeline))
-    return PoolRun(len(timeline), now)
+    _write(recorder, workload, submission, _Replayed(job, killed, pool.over))
+    for timeline in timelines if recorder.keeps_timeline else ():
+        zero = np.zeros(len(timeline))
+        columns = timeline["time"], timeline["waiting"], zero, timeline["running"], timeline["free"]
+        append_rows(recorder.timeline, *columns)
+        recorder.flush()
+    recorder.close()
+    now = float(timelines[-1]["time"][-1]) if timelines else 0.0
+    return PoolRun(sum(map(len, timelines)), now)
+
+
+def _timelines(pool: Pool, go_on: Callable[[Any], bool], last_s: float) -> Iterator[Any]:
+    """Replay everything, or what happens up to a time; yield the timeline in parts."""
+    over = False
+    while not over:
+        timeline = records(np.empty(CHUNK, ROW))
+        pool.now["noted"] = 0
+        over = go_on(timeline)
+        if noted := int(pool.now["noted"][0]):
+            yield timeline[:noted]
+            if timeline["time"][noted - 1] > last_s:
+                return
 
 
 def _jobs(
@@ -94,7 +118,7 @@ def _jobs(
 ) -> tuple[Any, Bools]:
     """Return (J,) the jobs' records, and which of them are killed at their limit."""
     count = len(workload)
-    job = np.zeros(count, JOB)
+    job = records(np.zeros(count, JOB))
     predictor.reset(workload, stream(seed, "predictor"))
     for row in range(0, count, _BLOCK):
         job["estimate"][row : row + _BLOCK] = predictor.estimates(row, min(row + _BLOCK, count))
@@ -118,7 +142,8 @@ def _keys(
     if isinstance(rule.form, ChangingForm):
         return None
     if rule.form.formula is not None:
-        keys: Floats = fixed_keys(NUMBERS[rule.form.formula], job)
+        keys = np.empty(len(job))
+        write_keys(NUMBERS[rule.form.formula], job, keys)
         return keys
     predictor.reset(submission.workload, stream(seed, "predictor"))
     blocks = range(0, len(job), _BLOCK)
@@ -126,28 +151,27 @@ def _keys(
     return np.fromiter((rule.order.key(task) for task in tasks), np.float64, len(job))
 
 
-def _play(rule: PoolRule, pool: Any, keys: Floats | None, *, learned: bool) -> Any:
-    """Replay everything in a pool; return the timeline."""
+def _kernel(
+    rule: PoolRule, pool: Pool, keys: Floats | None, *, learned: bool
+) -> Callable[[Any], bool]:
+    """Return what goes on with the replay until a timeline is full, and says whether it is over."""
     job, shortest_first = pool.job, rule.overtaking == "easy, shortest first"
     reads = getattr(rule.order, "reads_estimates", True)
     if rule.overtaking in ("all", "all, by start"):
-        order = _order(rule, job, keys, learned=learned and reads)
-        return replay_planned.replay(pool, order, rule.overtaking == "all, by start")
+        order, held = _order(rule, job, keys, learned=learned and reads), no_places(len(job))
+        by_start = rule.overtaking == "all, by start"
+        return lambda timeline: replay_planned.replay(pool, order, held, by_start, timeline)
+    gap = no_gap()
     if keys is None or (learned and (reads or shortest_first)):
-        order = _order(rule, job, keys, learned=learned and reads)
-        return replay_changing.replay(pool, order, shortest_first)
+        order, line = _order(rule, job, keys, learned=learned and reads), no_line(len(job))
+        return lambda timeline: replay_changing.replay(
+            pool, order, gap, line, shortest_first, timeline
+        )
     by_rank = np.argsort(keys, kind="stable")
-    rank = _places(by_rank)
-    by_turn = np.lexsort((rank, job["estimate"])) if shortest_first else by_rank
-    turn = _places(by_turn) if shortest_first else rank
-    return replay_fixed.replay(pool, rank, by_rank, turn, by_turn, not shortest_first)
-
-
-def _places(order: Any) -> Any:
-    """Return each job's place in an order."""
-    places = np.empty(len(order), np.int64)
-    places[order] = np.arange(len(order))
-    return places
+    by_turn = by_rank[np.argsort(job["estimate"][by_rank], kind="stable")]
+    queue = no_queue(by_rank, by_turn if shortest_first else None)
+    newcomers = np.empty(len(job), np.int64)
+    return lambda timeline: replay_fixed.replay(pool, queue, gap, newcomers, timeline)
 
 
 def _order(rule: PoolRule, job: Any, keys: Floats | None, *, learned: bool) -> Order:
@@ -164,9 +188,7 @@ def _order(rule: PoolRule, job: Any, keys: Floats | None, *, learned: bool) -> O
     return Order(fixed, KEPT, False, keys, np.zeros(0), nobody)
 
 
-def _write(
-    recorder: Recorder, workload: Workload, submission: Submission, done: _Replayed
-) -> None:
+def _write(recorder: Recorder, workload: Workload, submission: Submission, done: _Replayed) -> None:
     """Write the rows of a replay, a chunk at a time."""
     row, time = done.over["job"], done.over["time"]
     reasons = _reasons(recorder, submission, done)
@@ -174,14 +196,6 @@ def _write(
         part = slice(begin_row, begin_row + CHUNK)
         _write_ends(recorder, workload, done, row[part], time[part], reasons[part])
         recorder.flush()
-    timeline = done.timeline
-    zero = np.zeros(CHUNK)
-    for begin_row in range(0, len(timeline), CHUNK) if recorder.keeps_timeline else ():
-        one = timeline[begin_row : begin_row + CHUNK]
-        columns = one["time"], one["waiting"], zero[: len(one)], one["running"], one["free"]
-        append_rows(recorder.timeline, *columns)
-        recorder.flush()
-    recorder.close()
 
 
 def _reasons(recorder: Recorder, submission: Submission, done: _Replayed) -> Floats:

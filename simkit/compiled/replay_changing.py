@@ -5,19 +5,37 @@ The order follows waits, predictions, or estimates that are learned; so the queu
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.compiled.orders import KEPT, Order, key_at, key_of, take_run_time
-from simkit.compiled.pool import ROW, Pool, end_due, longer, next_instant, note, start, submit
-from simkit.compiled.replay_fixed import GAP, NOBODY, look_ahead
+from simkit.compiled.pool import Pool, end_due, next_instant, note, start, submit
+from simkit.compiled.replay_fixed import NOBODY, look_ahead
 from simkit.machine_code import compiled, inner
 
-__all__ = ["replay", "submit_in_order", "sort_by_key"]
+__all__ = ["Line", "end_in_order", "no_line", "replay", "sort_by_key", "submit_in_order"]
 
-_GONE = -1
+_GONE: Final = -1
+
+
+class Line(NamedTuple):
+    """Who waits, in order of submission, and scratch; (J,) each, `turn` (2 J,)."""
+
+    queue: Ints
+    newcomers: Ints
+    keys: Floats
+    estimates: Floats
+    turn: Ints
+
+
+def no_line(jobs: int) -> Line:
+    """Return an empty queue for so many jobs."""
+    return Line(
+        np.empty(jobs, np.int64), np.empty(jobs, np.int64), np.empty(jobs), np.empty(jobs),
+        np.empty(2 * jobs, np.int64),
+    )  # fmt: skip
 
 
 @inner
@@ -82,110 +100,100 @@ def end_in_order(pool: Pool, order: Order, time: float) -> int:
 
 @inner
 def _backfill(
-    pool: Pool, gap: Any, queue: Ints, waiting: int, keys: Floats, first: int, known: int,
-    shortest_first: bool, chosen: Ints, by: Floats, time: float,
-) -> int:  # fmt: skip
-    """Start who does not delay the head, at a place of the queue; return how many did.
+    pool: Pool, gap: Any, line: Line, size: int, first: int, known: int, shortest_first: bool,
+    time: float,
+) -> None:  # fmt: skip
+    """Start who does not delay the head, at a place of the queue.
 
     `known` waited at the last decision: if the gap still holds, only those behind are tried.
     """
-    now, head = pool.now[0], queue[first]
-    begin = known
+    now, queue, turn = pool.now[0], line.queue, line.turn
+    head, begin, count = queue[first], known, 0
     if gap[0].head != head or time > gap[0].shadow:
         gap[0].head, gap[0].shadow, begin = head, np.inf, 0
-    count = 0
-    for place in range(begin, waiting):
+    for place in range(begin, size):
         job = queue[place]
         if job != _GONE and place != first and pool.job[job].demand <= now.free:
             if gap[0].shadow == np.inf:
                 look_ahead(gap, pool, head, time)
             one = pool.job[job]
             if one.estimate <= gap[0].shadow - time or one.demand <= gap[0].spare:
-                chosen[count] = place
+                turn[count] = place
                 count += 1
-    sort_by_key(chosen, count, keys)
+    sort_by_key(turn, count, line.keys)
     if shortest_first:
         for each in range(count):
-            by[chosen[each]] = pool.job[queue[chosen[each]]].estimate
-        sort_by_key(chosen, count, by)
-    started = 0
+            line.estimates[turn[each]] = pool.job[queue[turn[each]]].estimate
+        sort_by_key(turn, count, line.estimates)
     for each in range(count):
-        place = chosen[each]
-        job, one = queue[place], pool.job[queue[place]]
+        one = pool.job[queue[turn[each]]]
         if one.demand > now.free:
             continue
         if one.estimate > gap[0].shadow - time:
             if one.demand > gap[0].spare:
                 continue
             gap[0].spare -= one.demand
-        start(pool, job, time)
-        queue[place] = _GONE
-        started += 1
+        start(pool, queue[turn[each]], time)
+        queue[turn[each]] = _GONE
+        now.waiting -= 1
         if now.free <= 0:
             break
-    return started
 
 
 @inner
-def _close_gaps(queue: Ints, waiting: int) -> int:
-    """Move up those behind who is gone; return how many wait."""
+def _close_gaps(queue: Ints, size: int) -> None:
+    """Move up those behind who is gone."""
     left = 0
-    for place in range(waiting):
+    for place in range(size):
         if queue[place] != _GONE:
             queue[left] = queue[place]
             left += 1
-    return left
 
 
 @compiled
-def replay(pool: Pool, order: Order, shortest_first: bool) -> Any:
-    """Replay all jobs; return the timeline. Where the jobs stand at the end is in the pool.
+def replay(
+    pool: Pool, order: Order, gap: Any, line: Line, shortest_first: bool, timeline: Any
+) -> bool:
+    """Go on with a replay until the timeline is full; return whether everything is over.
 
     Args:
-        pool: an empty one; that it looks ahead stands for EASY backfilling.
+        pool: that it looks ahead stands for EASY backfilling.
         order: of the queue.
+        gap: (1,) at first for nobody.
+        line: at first empty.
         shortest_first: whether jobs overtake by their estimates, not in the queue's order.
+        timeline: (D,) written from `noted` on.
     """
-    count = len(pool.job)
-    gap = np.zeros(1, GAP)
-    gap[0].head = NOBODY
-    timeline = np.empty(2 * count + 16, ROW)
-    newcomers, queue, waiting = np.empty(count, np.int64), np.empty(count, np.int64), 0
-    keys, by, chosen = np.empty(count), np.empty(count), np.empty(2 * count, np.int64)
-    now, least = pool.now[0], np.inf
-    for job in range(count):
+    now, least, queue, keys = pool.now[0], np.inf, line.queue, line.keys
+    for job in range(len(pool.job)):
         least = min(least, pool.job[job].demand)
-    while True:
+    while now.noted < len(timeline):
         time = next_instant(pool)
         if time == np.inf:
-            return timeline[: now.noted]
+            return True
         end_in_order(pool, order, time)
         if now.changed > 0:
             gap[0].head = NOBODY
-        new = submit_in_order(pool, order, time, newcomers)
+        new = submit_in_order(pool, order, time, line.newcomers)
         if now.changed == 0:
             continue
-        known = waiting
+        known, size = now.waiting, now.waiting + new
         for each in range(new):
-            queue[waiting] = newcomers[each]
-            waiting += 1
-        if waiting > 0 and now.free >= least:
-            for place in range(waiting):
+            queue[known + each] = line.newcomers[each]
+        now.waiting = size
+        if size > 0 and now.free >= least:
+            for place in range(size):
                 keys[place] = key_at(order, pool.job, queue[place], time)
-            left = waiting
-            first = _first(queue, waiting, keys)
-            while left > 0 and pool.job[queue[first]].demand <= now.free:
+            first = _first(queue, size, keys)
+            while first >= 0 and pool.job[queue[first]].demand <= now.free:
                 start(pool, queue[first], time)
                 queue[first] = _GONE
                 gap[0].head = NOBODY
-                left -= 1
-                first = _first(queue, waiting, keys) if left > 0 else first
-            if pool.looks_ahead and left > 1 and now.free > 0:
-                left -= _backfill(
-                    pool, gap, queue, waiting, keys, first, known, shortest_first, chosen, by, time
-                )
-            if left < waiting:
-                waiting = _close_gaps(queue, waiting)
-        if now.noted == len(timeline):
-            timeline = longer(timeline)
-        note(pool, timeline, time, waiting)
+                now.waiting -= 1
+                first = _first(queue, size, keys)
+            if pool.looks_ahead and now.waiting > 1 and now.free > 0:
+                _backfill(pool, gap, line, size, first, known, shortest_first, time)
+            if now.waiting < size:
+                _close_gaps(queue, size)
+        note(pool, timeline, time)
+    return False

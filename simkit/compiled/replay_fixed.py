@@ -11,17 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from simkit.arrays import Ints
-from simkit.machine_code import compiled, inner
-from simkit.compiled.pool import (
-    ROW,
-    Pool,
-    end_due,
-    longer,
-    next_instant,
-    note,
-    start,
-    submit,
-)
+from simkit.compiled.pool import Pool, end_due, next_instant, note, start, submit
 from simkit.compiled.releases import when_freed
 from simkit.compiled.waiting import (
     Waiting,
@@ -31,9 +21,10 @@ from simkit.compiled.waiting import (
     put,
     take_out,
 )
+from simkit.machine_code import compiled, inner, records
 from simkit.units import EVER_S
 
-__all__ = ["GAP", "NOBODY", "look_ahead", "replay"]
+__all__ = ["NOBODY", "Queue", "look_ahead", "no_gap", "no_queue", "replay"]
 
 NOBODY: Final = -1
 GAP: Final = np.dtype([("head", np.int64), ("shadow", np.float64), ("spare", np.float64)])
@@ -81,33 +72,33 @@ def _leave(queue: Queue, job: int) -> None:
 
 
 @inner
-def _start_first(
-    pool: Pool, queue: Queue, gap: Any, waiting: int, first: int, time: float
-) -> tuple[int, int]:
-    """Start who is first for as long as it fits; return how many wait, and the first one's rank."""
-    while waiting > 0:
+def _start_first(pool: Pool, queue: Queue, gap: Any, first: int, time: float) -> int:
+    """Start who is first for as long as it fits; return the first rank that waits."""
+    now = pool.now[0]
+    while now.waiting > 0:
         first = first_waiting(queue.in_order, first)
         job = queue.by_rank[first]
-        if pool.job[job].demand > pool.now[0].free:
-            return waiting, first
+        if pool.job[job].demand > now.free:
+            return first
         start(pool, job, time)
         _leave(queue, job)
         gap[0].head = NOBODY
-        waiting -= 1
-    return 0, queue.in_order.leaves
+        now.waiting -= 1
+    return queue.in_order.leaves
 
 
 @inner
 def _backfill(
     pool: Pool, queue: Queue, gap: Any, head: int, newcomers: Ints, new: int, time: float
-) -> int:
-    """Start who does not delay the head; return how many did."""
+) -> None:
+    """Start who does not delay the head."""
     if gap[0].head == head and time <= gap[0].shadow:
-        return _try_newcomers(pool, queue, gap, newcomers, new, time)
+        _try_newcomers(pool, queue, gap, newcomers, new, time)
+        return
     gap[0].head, gap[0].shadow = head, np.inf
-    now, started = pool.now[0], 0
+    now = pool.now[0]
     if queue.in_order.least[1].demand > now.free:
-        return 0
+        return
     look_ahead(gap, pool, head, time)
     slack = gap[0].shadow - time
     place = queue.turn[head] + 1 if queue.same else 0
@@ -121,17 +112,16 @@ def _backfill(
             gap[0].spare -= pool.job[job].demand
         start(pool, job, time)
         _leave(queue, job)
-        started += 1
+        now.waiting -= 1
         place += 1
-    return started
 
 
 @inner
 def _try_newcomers(
     pool: Pool, queue: Queue, gap: Any, newcomers: Ints, new: int, time: float
-) -> int:
+) -> None:
     """Start newcomers as `_backfill` does, where nobody else could start."""
-    head, now, started = gap[0].head, pool.now[0], 0
+    head, now = gap[0].head, pool.now[0]
     for each in range(1, new):  # put them in turn
         job, place = newcomers[each], each
         while place > 0 and queue.turn[newcomers[place - 1]] > queue.turn[job]:
@@ -151,55 +141,73 @@ def _try_newcomers(
             gap[0].spare -= one.demand
         start(pool, job, time)
         _leave(queue, job)
-        started += 1
+        now.waiting -= 1
         if now.free <= 0:
             break
-    return started
+
+
+def no_queue(by_rank: Ints, by_turn: Ints | None) -> Queue:
+    """Return an empty queue.
+
+    Args:
+        by_rank: (J,) the jobs in order.
+        by_turn: (J,) the jobs in the order in which they overtake; None: in the same.
+    """
+    in_order, same = nobody_waits(len(by_rank)), by_turn is None
+    rank = _places(by_rank)
+    if by_turn is None:
+        return Queue(rank, by_rank, in_order, rank, by_rank, in_order, same)
+    in_turn = nobody_waits(len(by_rank))
+    return Queue(rank, by_rank, in_order, _places(by_turn), by_turn, in_turn, same)
+
+
+def _places(order: Ints) -> Ints:
+    """Return each job's place in an order."""
+    places = np.empty(len(order), np.int64)
+    places[order] = np.arange(len(order))
+    return places
+
+
+def no_gap() -> Any:
+    """Return a gap that holds for nobody."""
+    gap = records(np.zeros(1, GAP))
+    gap["head"] = NOBODY
+    return gap
 
 
 @compiled
-def replay(
-    pool: Pool, rank: Ints, by_rank: Ints, turn: Ints, by_turn: Ints, same: bool
-) -> Any:
-    """Replay all jobs; return the timeline. Where the jobs stand at the end is in the pool.
+def replay(pool: Pool, queue: Queue, gap: Any, newcomers: Ints, timeline: Any) -> bool:
+    """Go on with a replay until the timeline is full; return whether everything is over.
 
     Args:
-        pool: an empty one; that it looks ahead stands for EASY backfilling.
-        rank: (J,) each job's place in the order.
-        by_rank: (J,) the job at each place.
-        turn: (J,) each job's place among those that try to overtake the head.
-        by_turn: (J,) the job at each of these.
-        same: whether they overtake in the queue's order.
+        pool: that it looks ahead stands for EASY backfilling.
+        queue: at first empty, like the gap.
+        gap: (1,)
+        newcomers: (J,) scratch.
+        timeline: (D,) written from `noted` on.
     """
-    gap = np.zeros(1, GAP)
-    gap[0].head = NOBODY
-    in_order = nobody_waits(len(rank))
-    in_turn = in_order if same else nobody_waits(len(rank))
-    queue = Queue(rank, by_rank, in_order, turn, by_turn, in_turn, same)
-    timeline = np.empty(2 * len(rank) + 16, ROW)
-    newcomers = np.empty(len(rank), np.int64)
     now = pool.now[0]
-    waiting, first = 0, in_order.leaves  # no job of a rank below the first waits
-    while True:
+    first = 0  # no job of a rank below waits
+    while now.noted < len(timeline):
         time = next_instant(pool)
         if time == np.inf:
-            return timeline[: now.noted]
+            return True
         end_due(pool, time)
         if now.changed > 0:
             gap[0].head = NOBODY
         new = submit(pool, time, newcomers)
         if now.changed == 0:
             continue
-        if new == 1 and waiting == 0 and pool.job[newcomers[0]].demand <= now.free:
+        if new == 1 and now.waiting == 0 and pool.job[newcomers[0]].demand <= now.free:
             start(pool, newcomers[0], time)  # it need not queue
             gap[0].head = NOBODY
-        elif new > 0 or waiting > 0:
+        elif new > 0 or now.waiting > 0:
             for each in range(new):
                 _enter(queue, pool, newcomers[each])
-                first = min(first, rank[newcomers[each]])
-            waiting, first = _start_first(pool, queue, gap, waiting + new, first, time)
-            if pool.looks_ahead and waiting > 1 and now.free > 0:
-                waiting -= _backfill(pool, queue, gap, by_rank[first], newcomers, new, time)
-        if now.noted == len(timeline):
-            timeline = longer(timeline)
-        note(pool, timeline, time, waiting)
+                first = min(first, queue.rank[newcomers[each]])
+            now.waiting += new
+            first = _start_first(pool, queue, gap, first, time)
+            if pool.looks_ahead and now.waiting > 1 and now.free > 0:
+                _backfill(pool, queue, gap, queue.by_rank[first], newcomers, new, time)
+        note(pool, timeline, time)
+    return False

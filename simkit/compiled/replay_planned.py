@@ -12,13 +12,13 @@ import numpy as np
 from simkit.arrays import Floats, Ints
 from simkit.compiled import heap, plan
 from simkit.compiled.orders import KEPT, Order, key_at
-from simkit.compiled.pool import ROW, Pool, longer, next_instant, note, start
+from simkit.compiled.pool import Pool, next_instant, note, start
 from simkit.compiled.releases import are_due, has
 from simkit.compiled.replay_changing import end_in_order, sort_by_key, submit_in_order
-from simkit.machine_code import compiled, inner
+from simkit.machine_code import compiled, inner, records
 from simkit.units import TIME_GRID
 
-__all__ = ["replay"]
+__all__ = ["Planned", "no_places", "replay"]
 
 _STARTED: Final = -np.inf
 
@@ -35,6 +35,12 @@ class Planned(NamedTuple):
     """(2 J,) places in the queue in the order in which they are gone through."""
     keys: Floats
     """(J,) by place in the queue, or by place among newcomers."""
+    newcomers: Ints
+    """(J,) scratch."""
+    wake: Any
+    """(2 J + 2,) heap of the times at which to decide."""
+    last_wake: Floats
+    """(1,) the last of these for a planned start."""
 
 
 @inner
@@ -119,16 +125,14 @@ def _plan_all(
 
 
 @inner
-def _plan_newcomers(
-    pool: Pool, order: Order, held: Planned, newcomers: Ints, new: int, time: float
-) -> None:
+def _plan_newcomers(pool: Pool, order: Order, held: Planned, new: int, time: float) -> None:
     """Give newcomers their places, in order."""
     for each in range(new):
         held.turn[each] = each
-        held.keys[each] = key_at(order, pool.job, newcomers[each], time)
+        held.keys[each] = key_at(order, pool.job, held.newcomers[each], time)
     sort_by_key(held.turn, new, held.keys)
     for each in range(new):
-        _reserve(pool, held, newcomers[held.turn[each]])
+        _reserve(pool, held, held.newcomers[held.turn[each]])
 
 
 @inner
@@ -186,74 +190,76 @@ def _leave(held: Planned, waiting: int, time: float) -> tuple[int, float]:
 
 
 @inner
-def _wake(pool: Pool, following: float, last: float, time: float) -> bool:
-    """Return whether to decide at the next planned start: nothing else is sure to come by then."""
-    if are_due(pool.releases, time) or following == np.inf or time < last <= following:
-        return False
-    return not has(pool.releases, following)
+def _wake(pool: Pool, held: Planned, time: float, following: float, late: bool) -> None:
+    """Ask for a decision at the next planned start, unless one is sure to come by then.
+
+    If something is late, also a tick from now.
+    """
+    now, last = pool.now[0], held.last_wake
+    if late:
+        heap.push(held.wake, now.wakes, time + TIME_GRID, 0)
+        now.wakes += 1
+    if are_due(pool.releases, time) or following == np.inf or time < last[0] <= following:
+        return
+    if not has(pool.releases, following):
+        heap.push(held.wake, now.wakes, following, 0)
+        now.wakes += 1
+        last[0] = following
+
+
+def no_places(jobs: int) -> Planned:
+    """Return an empty queue for so many jobs, and no plan."""
+    return Planned(
+        plan.no_plan(jobs), np.full(jobs, np.inf), np.empty(jobs, np.int64),
+        np.empty(2 * jobs, np.int64), np.empty(jobs), np.empty(jobs, np.int64),
+        records(np.empty(2 * jobs + 2, heap.ENTRY)), np.full(1, -np.inf),
+    )  # fmt: skip
 
 
 @compiled
-def replay(pool: Pool, order: Order, by_start: bool) -> Any:
-    """Replay all jobs; return the timeline. Where the jobs stand at the end is in the pool.
+def replay(pool: Pool, order: Order, held: Planned, by_start: bool, timeline: Any) -> bool:
+    """Go on with a replay until the timeline is full; return whether everything is over.
 
     Args:
-        pool: an empty one that looks ahead.
+        pool: one that looks ahead.
         order: of the queue.
+        held: at first without a plan.
         by_start: whether jobs move up by their planned starts, not in the queue's order.
+        timeline: (D,) written from `noted` on.
     """
-    count, now = len(pool.job), pool.now[0]
-    held = Planned(
-        plan.no_plan(count), np.full(count, np.inf), np.empty(count, np.int64),
-        np.empty(2 * count, np.int64), np.empty(count),
-    )  # fmt: skip
-    timeline, newcomers = np.empty(2 * count + 16, ROW), np.empty(count, np.int64)
-    wakes, wake = 0, np.empty(64, heap.ENTRY)
-    waiting, void, last_wake = 0, True, -np.inf
-    while True:
+    now = pool.now[0]
+    while now.noted < len(timeline):
         time = next_instant(pool)
-        if wakes > 0:
-            time = min(time, wake[0].time)
+        if now.wakes > 0:
+            time = min(time, held.wake[0].time)
         if time == np.inf:
-            return timeline[: now.noted]
+            return True
         ended = end_in_order(pool, order, time)
-        new = submit_in_order(pool, order, time, newcomers)
-        while wakes > 0 and wake[0].time == time:
-            heap.pop(wake, wakes)
-            wakes -= 1
+        new = submit_in_order(pool, order, time, held.newcomers)
+        while now.wakes > 0 and held.wake[0].time == time:
+            heap.pop(held.wake, now.wakes)
+            now.wakes -= 1
             now.changed = 1
         if now.changed == 0:
             continue
-        freed = False
+        freed, void = False, held.plan.size[0] == 0
         if not void:
             plan.advance(held.plan, time)
             freed = _give_back(pool, held, ended, time)
-            void = not _holds(pool, held, waiting, time)
+            void = not _holds(pool, held, now.waiting, time)
         for each in range(new):
-            _enter(order, held, waiting, newcomers[each])
-            waiting += 1
+            _enter(order, held, now.waiting, held.newcomers[each])
+            now.waiting += 1
         if void:
             plan.make(held.plan, pool.releases, now.free, time)
-            for place in range(waiting):
+            for place in range(now.waiting):
                 held.start[held.queue[place]] = np.inf
         if void or freed:
-            _plan_all(pool, order, held, waiting, by_start and not void, time)
+            _plan_all(pool, order, held, now.waiting, by_start and not void, time)
         else:
-            _plan_newcomers(pool, order, held, newcomers, new, time)
-        void = False
-        late = _start_due(pool, held, waiting, time)
-        waiting, following = _leave(held, waiting, time)
-        if wakes + 2 > len(wake):
-            more = np.empty(2 * len(wake), heap.ENTRY)
-            more[: len(wake)] = wake
-            wake = more
-        if late:
-            heap.push(wake, wakes, time + TIME_GRID, 0)
-            wakes += 1
-        if _wake(pool, following, last_wake, time):
-            heap.push(wake, wakes, following, 0)
-            wakes += 1
-            last_wake = following
-        if now.noted == len(timeline):
-            timeline = longer(timeline)
-        note(pool, timeline, time, waiting)
+            _plan_newcomers(pool, order, held, new, time)
+        late = _start_due(pool, held, now.waiting, time)
+        now.waiting, following = _leave(held, now.waiting, time)
+        _wake(pool, held, time, following, late)
+        note(pool, timeline, time)
+    return False

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from simkit.machine_code import compiled, inner
+from simkit.machine_code import inner, records
 
 _ANY: Final = sys.float_info.max
 
@@ -24,24 +24,22 @@ LEAST: Final = np.dtype([("demand", np.float64), ("estimate", np.float64)])
 
 
 class Waiting(NamedTuple):
-    """Row 1 is the root; the leaf of rank r is row ``leaves + r``, the children of row i are 2 i
-    and 2 i + 1."""
+    """A tree: row 1 is the root, rows 2 i and 2 i + 1 are the children of row i."""
 
     least: Any
     """(2 · leaves,)"""
     leaves: int
+    """The leaf of rank r is row ``leaves + r``."""
 
 
-@compiled
 def nobody_waits(ranks: int) -> Waiting:
     """Return an empty tree of so many ranks."""
     leaves = 1
     while leaves < ranks:
         leaves *= 2
     least = np.empty(2 * leaves, LEAST)
-    for row in range(2 * leaves):
-        least[row].demand = least[row].estimate = np.inf
-    return Waiting(least, leaves)
+    least["demand"] = least["estimate"] = np.inf
+    return Waiting(records(least), leaves)
 
 
 @inner
@@ -66,9 +64,7 @@ def take_out(waiting: Waiting, rank: int) -> None:
 
 
 @inner
-def first_fitting(
-    waiting: Waiting, rank: int, free: float, slack: float, spare: float
-) -> int:
+def first_fitting(waiting: Waiting, rank: int, free: float, slack: float, spare: float) -> int:
     """Return the first rank, from one on, whose job may start; -1: none.
 
     It may if it asks for no more than `spare`, or for no more than `free` and for no longer than

@@ -136,7 +136,9 @@ class Recorder:
             append_rows(self.pieces, machine, none, count, one)
             append_rows(self.tasks, task, ready, start, end, none)
             ideal = np.full(len(task), np.nan)
-            append_rows(self.jobs, job, start, end, run, estimate, none, none, one, none, none, ideal)
+            append_rows(
+                self.jobs, job, start, end, run, estimate, none, none, one, none, none, ideal
+            )
             del self.simple[:]
         return self
 

@@ -99,7 +99,7 @@ class Experiment:
     """The recorded starts, if the policy replays them; it counts there what started later."""
     warnings: tuple[str, ...] = ()
     """What a reader of the results must know before the run."""
-    engine: Chosen = Chosen("simpy", "")
+    engine: Chosen = field(default_factory=lambda: Chosen("simpy", ""))
     """What replays it."""
 
 
@@ -287,7 +287,8 @@ def replay(experiment: Experiment, tables: Collection[str]) -> Run:
 
 def _facts_of_power(site: Site, simulation: Replayed) -> dict[str, float | str]:
     """Return the facts about a site and what each source generated in the run."""
-    assert isinstance(simulation, Simulation) and simulation.power is not None
+    assert isinstance(simulation, Simulation)
+    assert simulation.power is not None
     start_s, end_s = simulation.power.started_s, simulation.now
     generated = site.generation_kwh(start_s, end_s)
     return {
@@ -328,9 +329,7 @@ def _simulate(experiment: Experiment, recorder: Recorder, watch: Watch | None) -
     return _simulate_events(experiment, recorder, watch)
 
 
-def _simulate_events(
-    experiment: Experiment, recorder: Recorder, watch: Watch | None
-) -> Simulation:
+def _simulate_events(experiment: Experiment, recorder: Recorder, watch: Watch | None) -> Simulation:
     """Run the simulation by SimPy; if it stops early, its recorder still writes its rows."""
     with blaming(experiment, lambda: "before the first job"):
         simulation = Simulation(

@@ -4,8 +4,8 @@ The policies use them, and so do the compiled replays, which make machine code o
 so they use plain arithmetic, and ``math`` for what must be equal to the last bit.
 
 In all of them r is the estimate and w the wait in seconds, n the processors of all instances
-together, s the time of the submission in seconds since that of the first job, and i the task's place
-in the order of submission.
+together, s the time of the submission in seconds since that of the first job, and i the task's
+place in the order of submission.
 """
 
 from __future__ import annotations

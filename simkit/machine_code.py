@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-__all__ = ["compiled", "inner", "is_there", "kept_in", "records"]
+__all__ = ["compiled", "inner", "is_kept", "is_there", "kept_in", "records"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -54,7 +54,8 @@ def inner(function: Function) -> Function:
 def _made(function: Function, **options: Any) -> Function:
     import numba
 
-    made: Function = numba.njit(function, error_model="numpy", nogil=True, _nrt=False, **options)
+    translate: Any = numba.njit  # whose hints know no `_nrt`: its counts of who uses an array
+    made: Function = translate(function, error_model="numpy", nogil=True, _nrt=False, **options)
     return made
 
 
@@ -72,6 +73,12 @@ def _keeping_in(config: Any, folder: Path | None) -> Iterator[bool]:
         yield folder is not None
     finally:
         config.CACHE_DIR = before
+
+
+def is_kept(module: str) -> bool:
+    """Return whether machine code of `simkit.compiled` is kept, of a module that begins so."""
+    folder = kept_in(Path(__file__).parent / "compiled")
+    return folder is not None and any(folder.rglob(f"{module}*.nbc"))
 
 
 @cache

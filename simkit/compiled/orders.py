@@ -86,12 +86,12 @@ def _fixed_key(formula: int, r: float, n: float, s: float, i: float) -> float:
 def _changing_key(formula: int, w: float, r: float, factor: float) -> float:
     """Return the number by a formula of `formulas.CHANGING`."""
     if formula == 0:
-        return _expansion(w, r, factor)
+        return _expansion(w, r, factor)  # type: ignore[no-any-return]
     if formula == 1:
-        return _cubed_wait(w, r, factor)
+        return _cubed_wait(w, r, factor)  # type: ignore[no-any-return]
     if formula == 2:
-        return _wait_by_area(w, r, factor)
-    return _area(w, r, factor)
+        return _wait_by_area(w, r, factor)  # type: ignore[no-any-return]
+    return _area(w, r, factor)  # type: ignore[no-any-return]
 
 
 @inner
@@ -118,7 +118,7 @@ def key_at(order: Order, job: Any, row: int, time: float) -> float:
     if order.predicts:
         estimate = _predicted(order.recent, one.user, one.estimate)
     key = _changing_key(order.changing, time - one.submit, estimate, order.factor[row])
-    return np.inf if np.isnan(key) else key  # type: ignore[no-any-return]
+    return np.inf if np.isnan(key) else key
 
 
 @inner

@@ -46,8 +46,8 @@ def make(plan: Plan, releases: Releases, free: float, time: float) -> None:
     """Plan with what runs alone; what is overdue is expected to end a tick from now."""
     step, size, soon = plan.step, 1, time + TIME_GRID
     step[0].time, step[0].free = time, free
-    for block in range(releases.block[-1].size):
-        for row in range(releases.block[block].size):
+    for block in range(releases.block[-1].count):
+        for row in range(releases.block[block].count):
             one = releases.each[block, row]
             free += one.amount
             ends = max(one.time, soon)

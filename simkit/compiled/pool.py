@@ -112,7 +112,7 @@ def next_instant(pool: Pool) -> float:
         time = min(time, pool.end[0].time)
     if now.corrections > 0:
         time = min(time, pool.correction[0].time)
-    return time  # type: ignore[no-any-return]
+    return time
 
 
 @inner

@@ -46,7 +46,7 @@ class Planned(NamedTuple):
 @inner
 def _lasts(pool: Pool, job: int) -> float:
     """Return for how long a job's place is held."""
-    return max(pool.job[job].estimate, TIME_GRID)
+    return max(pool.job[job].estimate, TIME_GRID)  # type: ignore[no-any-return]
 
 
 @inner

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from simkit.text import counted
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster, Partition
 
-__all__ = ["FROM_JOBS", "Chosen", "Engine", "choose", "why_not_compiled"]
+__all__ = ["FROM_JOBS", "Chosen", "Engine", "choose", "module_of", "why_not_compiled"]
 
 Engine = Literal["auto", "simpy", "compiled"]
 FROM_JOBS: Final = 20_000
@@ -40,7 +40,7 @@ class Chosen(NamedTuple):
 
 def choose(
     engine: Engine, policy: Any, workload: Workload, cluster: Cluster, rules: Rules,
-    predictor: Predictor, others: tuple[str, ...] = (),
+    predictor: Predictor, others: Sequence[str] = (),
 ) -> Chosen:  # fmt: skip
     """Return the engine of a run.
 
@@ -75,6 +75,13 @@ def choose(
     return Chosen("compiled", "", rule)
 
 
+def module_of(rule: PoolRule) -> str:
+    """Return the file that replays by a rule, as long as nothing is learned."""
+    if rule.overtaking in ("all", "all, by start"):
+        return "replay_planned"
+    return "replay_fixed" if isinstance(rule.form, FixedForm) else "replay_changing"
+
+
 def pool_rule_of(policy: Any) -> PoolRule | str:
     """Return a policy's rule, or why it has none."""
     ask = getattr(policy, "pool_rule", None)
@@ -86,7 +93,7 @@ def pool_rule_of(policy: Any) -> PoolRule | str:
 
 def why_not_compiled(
     rule: PoolRule | str, workload: Workload, cluster: Cluster, rules: Rules, predictor: Predictor,
-    others: tuple[str, ...] = (),
+    others: Sequence[str] = (),
 ) -> Iterator[str]:  # fmt: skip
     """Yield what of a run the compiled engine does not cover."""
     if not machine_code.is_there():

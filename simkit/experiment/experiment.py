@@ -23,7 +23,7 @@ from time import perf_counter
 from typing import Any, NamedTuple, Protocol
 
 from simkit import plugins
-from simkit.compiled.scope import Chosen, choose
+from simkit.compiled.scope import Chosen, choose, module_of
 from simkit.engine.outages import ProcessLike
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
@@ -45,6 +45,7 @@ from simkit.experiment.warnings import (
     unit_warnings,
 )
 from simkit.experiment.workload import TraceMemory, read_trace
+from simkit.machine_code import is_kept
 from simkit.plugins import author_traceback, instantiate, lines_of_author
 from simkit.policy import Policy
 from simkit.policy.declared import declared_metrics
@@ -174,11 +175,10 @@ def prepare(
         *(() if site is None else site.warnings),
     )
     times = {"read": perf_counter() - begin}
-    others = ("power is modelled",) if site is not None else ()
-    others += ("processes of the user run",) if scenario.processes or processes else ()
-    engine = choose(
-        scenario.engine, chosen, trace.workload, cluster, scenario, predictor, others
-    )  # fmt: skip
+    others = [] if site is None else ["power is modelled"]
+    if scenario.processes or processes:
+        others.append("processes of the user run")
+    engine = choose(scenario.engine, chosen, trace.workload, cluster, scenario, predictor, others)
     return Experiment(
         scenario, trace, cluster, chosen, predictor, build, site, times, given, custom, past,
         warnings, engine,
@@ -305,11 +305,24 @@ def _check_trimming(scenario: Scenario, workload: Workload) -> None:
         check_trimming(first, last, settings.warmup, settings.cooldown)
 
 
+def compiles_first(experiment: Experiment) -> list[str]:
+    """Return a note if the run must wait for its engine to be compiled; empty if it need not."""
+    rule = experiment.engine.rule
+    if rule is None or is_kept(module_of(rule)):
+        return []
+    return ["the compiled engine is being made for this machine: some 10 s, once"]
+
+
 class Replayed(Protocol):
     """What has replayed a run, at its end."""
 
-    decisions_made: int
-    now: float
+    @property
+    def decisions_made(self) -> int:
+        """How many decisions were made."""
+
+    @property
+    def now(self) -> float:
+        """The time on the trace's clock, in s."""
 
 
 def _simulate(experiment: Experiment, recorder: Recorder, watch: Watch | None) -> Replayed:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
 from simkit.arrays import Floats
 from simkit.policy.formulas import CHANGING, FIXED
@@ -61,11 +61,13 @@ def rule_of(policy: Any, kind: type, overtaking: str) -> PoolRule | str:
         kind: the class that decides by this rule; one that derives from it may not.
         overtaking: one of `Overtaking`, or anything else for a rule of its own.
     """
+    order, name = policy.order, type(policy).__name__
+    rule = type(policy.backfill).__name__
     if type(policy) is not kind:
-        return f"policy {type(policy).__name__} has rules of its own"
-    form: Form | None = type(policy.order).__dict__.get("form")
+        return f"policy {name} has rules of its own"
+    form = type(order).__dict__.get("form")
     if form is None:
-        return f"order {type(policy.order).__name__} has no compiled form"
+        return f"order {type(order).__name__} has no compiled form"
     if overtaking not in get_args(Overtaking):
-        return f"backfilling by {type(policy.backfill).__name__} has no compiled form"
-    return PoolRule(policy.order, form, overtaking)  # type: ignore[arg-type]
+        return f"backfilling by {rule} has no compiled form"
+    return PoolRule(order, form, cast("Overtaking", overtaking))

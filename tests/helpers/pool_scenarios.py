@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from helpers.engine_runs import a_gang, make_jobs
+from engine_runs import a_gang, make_jobs
 
 import simkit
 from simkit.workload import Workload

@@ -240,7 +240,10 @@ class RunWriter:
 
         if table not in self._open:
             schema = rows.head(0).to_arrow().schema
-            self._open[table] = ParquetWriter(self._path(table), schema, compression="zstd")
+            texts = [name for name, kind in rows.schema.items() if kind == pl.String]
+            self._open[table] = ParquetWriter(  # a dictionary of numbers costs more than it saves
+                self._path(table), schema, compression="zstd", use_dictionary=texts
+            )
         return self._open[table]
 
     def _path(self, table: str) -> Path:

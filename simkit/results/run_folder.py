@@ -475,6 +475,20 @@ class MemoryRun(Run):
         return self._tables[table].lazy()
 
 
+class WrittenRun(Run):
+    """A run whose tables have just been written, some of which are still in memory."""
+
+    def __init__(
+        self, folder: Path, info: dict[str, Any], tables: Mapping[str, pl.DataFrame]
+    ) -> None:
+        super().__init__(folder, info)
+        self._tables = tables
+
+    def scan(self, table: str) -> pl.LazyFrame:
+        """Return a table as a lazy frame, from memory if it is there."""
+        return self._tables[table].lazy() if table in self._tables else super().scan(table)
+
+
 _PICTURES: Final = (".png", ".svg", ".pdf")
 
 

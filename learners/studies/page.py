@@ -1,29 +1,32 @@
 """Fills the holes of a page: Markdown written by hand, whose numbers follow from results.
 
 ``{{number: QUESTION : FORMAT}}``
-    The answer to a question, see `Results.ask`, or one of the study's own numbers by its name. The
-    format is that of Python for a number, by default ``.2f``; further words: ``±`` adds the
-    interval, ``low`` and ``high`` give a bound alone, ``seeds`` lists the training seeds.
+    The answer to a question, see `Results.ask`. The format is that of Python for a number, by
+    default ``.2f``; further words: ``±`` adds the interval, ``low`` and ``high`` give a bound
+    alone, ``seeds`` lists the training seeds.
+``{{verdict: QUESTION >= NUMBER}}``
+    Whether a claim is confirmed: the value is as claimed, and the interval excludes no effect.
 ``{{table: NAME}}``
     One of the study's tables.
-``{{claims: HEAD | HEAD | …}}``
-    The claims, their columns under these heads.
+
+A study's own functions of results are called by their names, with spaces for underscores, and with
+the words that follow: ``{{table: standings | HPC2N}}``, ``{{number: over the best | 70 : +.0f}}``.
+A verdict may be one that returns whether a claim is confirmed.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from simkit.analysis.intervals import Estimate
 from simkit.errors import RunError, did_you_mean
 from simkit.learners.studies.results import Results
 
-__all__ = ["CONFIRMED", "NOT_CONFIRMED", "NOT_TESTED", "SMALLER", "Claim", "Contents", "answer",
-           "fill", "grid", "holes", "markdown_table", "told"]  # fmt: skip
+__all__ = ["CONFIRMED", "NOT_CONFIRMED", "SMALLER", "Contents", "Rows", "answer", "fill", "grid",
+           "judged", "markdown_table", "told", "verdict"]  # fmt: skip
 
 Rows = Sequence[Sequence[str]]
 """A table as text: the head, then the rows."""
@@ -31,39 +34,8 @@ CONFIRMED: Final = "confirmed"
 SMALLER: Final = "not confirmed: smaller"
 """There is an effect in the claimed direction, but not of the claimed size."""
 NOT_CONFIRMED: Final = "not confirmed"
-NOT_TESTED: Final = "not tested"
-_HOLE: Final = re.compile(r"\{\{(number|table|claims): *(.*?) *\}\}")
+_HOLE: Final = re.compile(r"\{\{(number|verdict|table): *(.*?) *\}\}")
 _RULE: Final = re.compile(r"(.*) (>=|<=|>|<) (\S+)")
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A published claim, and what was measured."""
-
-    figure: str
-    """Figure or section of the paper."""
-    published: str
-    """Its number or words."""
-    measured: str = ""
-    """What we found, with holes for the numbers."""
-    rule: str | Callable[[Results], str] = ""
-    """``QUESTION >= NUMBER``: confirmed if the value is as claimed and the interval excludes no
-    effect; or a function that returns the verdict; empty for a claim that is not tested."""
-    more: tuple[str, ...] = ()
-    """Further cells, with holes."""
-
-    def verdict(self, results: Results) -> str:
-        """Return whether the claim is confirmed."""
-        if callable(self.rule):
-            return self.rule(results)
-        if not self.rule:
-            return NOT_TESTED
-        parts = _RULE.fullmatch(self.rule)
-        if parts is None:
-            raise RunError(f"claim {self.figure}: {self.rule!r} is not QUESTION >= NUMBER")
-        found, least = results.ask(parts[1]), float(parts[3])
-        no_effect = 1.0 if "over=" in parts[1] and "percent" not in parts[1] else 0.0
-        return judged(found, parts[2], least, no_effect)
 
 
 def judged(found: Estimate, sign: str, least: float, no_effect: float = 0.0) -> str:
@@ -93,57 +65,51 @@ class Contents:
     """What a page's holes may name."""
 
     results: Results
-    numbers: Mapping[str, Callable[[Results], Any]]
-    tables: Mapping[str, Callable[[Results], Rows]]
-    claims: Sequence[Claim] = ()
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    """The study's own: called with results, and with what follows the name in a hole."""
     small: bool = False
     """Whether a small version may lack what a hole names: it then gets a dash."""
-
-
-def holes(text: str) -> str:
-    """Return a text whose every ``[QUESTION : FORMAT]`` is a hole for a number."""
-    return re.sub(r"\[(.*?)\]", r"{{number: \1}}", text)
 
 
 def fill(text: str, contents: Contents) -> str:
     """Return a page with its holes filled; raises RunError for one that names nothing."""
 
     def filled(hole: re.Match[str]) -> str:
-        kind, inside = hole[1], hole[2]
-        if kind == "number":
-            return _or_dash(contents, lambda: _number(inside, contents))
+        kind, (asked, _, spec) = hole[1], (part.strip() for part in hole[2].partition(" : "))
         if kind == "table":
-            return markdown_table(_known(contents.tables, inside, "table")(contents.results))
-        return markdown_table(_claim_rows([each.strip() for each in inside.split("|")], contents))
+            return markdown_table(_called(asked, contents, required=True))
+        try:
+            found = _called(asked, contents)
+            if kind == "number":
+                return answer(contents.results.ask(asked) if found is None else found, spec)
+            if found is None:
+                return verdict(contents.results, asked)
+        except RunError:
+            if contents.small:
+                return "–"
+            raise
+        return found if isinstance(found, str) else CONFIRMED if found else NOT_CONFIRMED
 
     return _HOLE.sub(filled, text)
 
 
-def _or_dash(contents: Contents, found: Callable[[], str]) -> str:
-    try:
-        return found()
-    except RunError:
-        if contents.small:
-            return "–"
-        raise
+def _called(asked: str, contents: Contents, *, required: bool = False) -> Any:
+    """Return what a study's function returns; None if it has none of this name."""
+    name, *arguments = (part.strip() for part in asked.split("|"))
+    if name in contents.functions:
+        return contents.functions[name](contents.results, *arguments)
+    if required:
+        raise RunError(f"the page names {name!r}{did_you_mean(name, contents.functions)}")
+    return None
 
 
-def _claim_rows(head: Sequence[str], contents: Contents) -> Rows:
-    """Return the claims under a head with as many columns as they have; the verdict comes last."""
-    rows = [head]
-    for claim in contents.claims:
-        cells = [claim.figure, claim.published, claim.measured, *claim.more]
-        cells = cells[: len(head) - 1] + [""] * (len(head) - 1 - len(cells))
-        verdict = _or_dash(contents, partial(claim.verdict, contents.results))
-        rows.append([*(fill(cell, contents) for cell in cells), verdict])
-    return rows
-
-
-def _number(inside: str, contents: Contents) -> str:
-    name, _, spec = (part.strip() for part in inside.partition(" : "))
-    if name in contents.numbers:
-        return answer(contents.numbers[name](contents.results), spec)
-    return told(contents.results, inside)
+def verdict(results: Results, rule: str) -> str:
+    """Return whether ``QUESTION >= NUMBER`` is confirmed."""
+    parts = _RULE.fullmatch(rule)
+    if parts is None:
+        raise RunError(f"{rule!r} is not QUESTION >= NUMBER")
+    no_effect = 1.0 if "over=" in parts[1] and "percent" not in parts[1] else 0.0
+    return judged(results.ask(parts[1]), parts[2], float(parts[3]), no_effect)
 
 
 def answer(found: Any, spec: str = "") -> str:
@@ -165,12 +131,6 @@ def answer(found: Any, spec: str = "") -> str:
 
 
 _WORDS: Final = ("±", "low", "high", "seeds")
-
-
-def _known(known: Mapping[str, Any], name: str, what: str) -> Any:
-    if name not in known:
-        raise RunError(f"the page names a {what} {name!r}{did_you_mean(name, known)}")
-    return known[name]
 
 
 def told(results: Results, asked: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -12,7 +11,6 @@ from simkit.learners.studies.deepjs.judge import (
     BALANCE,
     BOUND,
     FIRST_FIT,
-    LATER,
     LONGEST,
     OPTIONS,
     SIMPLE,
@@ -140,16 +138,4 @@ def options(results: Results) -> Rows:
     return grid(results, arms, {**asked, "training": partial(minutes, results)})
 
 
-TABLES: Final[Mapping[str, Callable[[Results], Rows]]] = {
-    "headline": headline, "sizes": sizes, "sliding": sliding, "agreement": agreement,
-    "options": options, **{case: partial(ranking, case=case) for case in (TEST, LATER)},
-}  # fmt: skip
-NUMBERS: Final[Mapping[str, Callable[[Results], Any]]] = {
-    **{f"counts of {arm}": partial(counts, arm=arm)
-       for arm in ("deepjs-paper", "deepjs-paper, drawn", "random", LONGEST, "fitness")},
-    **{f"{arm} over {other}": partial(over, arm=arm, other=other)
-       for arm, other in (("deepjs-paper", BALANCE), (LONGEST, "deepjs-paper"), (BALANCE, BOUND),
-                          ("lookahead of rules", BOUND),
-                          ("lookahead of rules and fitness", BOUND))},
-}  # fmt: skip
-"""Numbers of the page that are no answer to a question."""
+FUNCTIONS: Final = (headline, ranking, sizes, sliding, agreement, options, counts, over)

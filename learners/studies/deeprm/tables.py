@@ -1,10 +1,9 @@
-"""The tables, numbers and claims of both pages."""
+"""The tables, numbers and verdicts of both pages."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from simkit.analysis.intervals import Estimate
@@ -25,16 +24,7 @@ from simkit.learners.studies.deeprm.trainings import (
     trained_at,
 )
 from simkit.learners.studies.deeprm.withheld import BEST_TETRIS, PLAYED, of_length
-from simkit.learners.studies.page import (
-    CONFIRMED,
-    NOT_CONFIRMED,
-    Claim,
-    Contents,
-    Rows,
-    fill,
-    grid,
-    told,
-)
+from simkit.learners.studies.page import Contents, Rows, fill, grid, told
 from simkit.learners.studies.results import Results
 
 OPPONENTS: Final = ("SJF", "Packer", *TETRIS)
@@ -72,7 +62,7 @@ def deeprm(results: Results, load: int) -> str:
     return best(results, original(load), trainings(results, load))
 
 
-def against(results: Results, load: int, rules: Iterable[str]) -> Estimate:
+def _against(results: Results, load: int, rules: Iterable[str]) -> Estimate:
     """Return by how many per cent DeepRM's slowdown is above that of the best of some rules."""
     rule = best(results, original(load), rules)
     asked = f"slowdown | {deeprm(results, load)} | {original(load)} | over={rule} | percent"
@@ -99,7 +89,7 @@ def _among(arm: str, spec: str = ".3f") -> str:
     return _asked(f"slowdown | {arm} | [sets]", spec)
 
 
-BY_LOAD: Final = {
+_FIGURE_4: Final = {
     "load": "[load] %", "SJF": _at("SJF"), "Packer": _at("Packer"),
     "best Tetris (knob)": f"{_at('[tetris]')} ([knob])", "Random": _at("Random"),
     "DeepRM": _at("[agent]", ".2f ±"), "each seed": _at("[agent]", "seeds .2f"),
@@ -107,21 +97,20 @@ BY_LOAD: Final = {
     "its completion time over that, %": _over("[agent]", "[best]", "case", "+.0f", "turnaround"),
     "unfinished": "[unfinished]",
 }  # fmt: skip
-"""Figure 4: head → cell, with holes for numbers and ``[…]`` for what `_names` gives."""
-OTHER_RULES: Final = {
+_OTHER_RULES: Final = {
     "load": "[load] %", "DeepRM": _at("[agent]", ".2f ±"),
     "best reserving rule": f"{_at('[reserving]')} ([reserving])",
     "DeepRM over that, %": _over("[agent]", "[reserving]", "case", "+.0f ±"),
     "best withholding rule": f"{_at('[withholding]')} ([withholding])",
     "DeepRM over this, %": _over("[agent]", "[withholding]", "case", "+.0f ±"),
 }  # fmt: skip
-BARS: Final = {
+_BARS: Final = {
     "load": "[load] %", "best rule": "[rule], " + _among("[family]"),
     "one agent over it, %": _over(ALL, "[family]", "sets", "+.1f ±"),
     "its completion time over that, %": _over(ALL, "[family]", "sets", "+.1f", "turnaround"),
     "bar": "[bar]", "met": "[met]",
 }  # fmt: skip
-OURS: Final = {
+_OURS: Final = {
     "load": "[load] %",
     "SJF": _among("SJF"),
     "Packer": _among("Packer"),
@@ -133,6 +122,12 @@ OURS: Final = {
     "their seeds": _among(ALONE, "seeds .3f"),
     "over the best rule, %": _over(ALONE, "[family]", "sets", "+.1f ±"),
 }
+
+
+BY_LOAD: Final[Mapping[str, Mapping[str, str]]] = {
+    "figure 4": _FIGURE_4, "other rules": _OTHER_RULES, "bars": _BARS, "our agents": _OURS,
+}  # fmt: skip
+"""Table → head → cell, with holes for numbers and ``[…]`` for what `_names` gives."""
 
 
 def _names(results: Results, load: int) -> dict[str, str]:
@@ -157,9 +152,13 @@ def _names(results: Results, load: int) -> dict[str, str]:
     }  # fmt: skip
 
 
-def by_load(results: Results, columns: Mapping[str, str]) -> Rows:
-    """Return a table with a row for each load; a dash stands for what was not measured."""
-    rows, contents = [list(columns)], Contents(results, {}, {}, small=True)
+def by_load(results: Results, table: str) -> Rows:
+    """Return one of the tables with a row for each load; a dash: not measured."""
+    return _by_load(results, BY_LOAD[table])
+
+
+def _by_load(results: Results, columns: Mapping[str, str]) -> Rows:
+    rows, contents = [list(columns)], Contents(results, small=True)
     for load in loads(results):
         names = _names(results, load)
         cells = [
@@ -170,16 +169,16 @@ def by_load(results: Results, columns: Mapping[str, str]) -> Rows:
     return rows
 
 
-def _by_training(results: Results) -> Rows:
+def by_training(results: Results) -> Rows:
     """Return all agents of the paper's recipe at all loads."""
     arms = trainings(results, loads(results)[0])
-    return by_load(results, {"load": "[load] %", **{arm: _at(arm, ".2f ±") for arm in arms}})
+    return _by_load(results, {"load": "[load] %", **{arm: _at(arm, ".2f ±") for arm in arms}})
 
 
 # --- further tables -------------------------------------------------------------------------------
 
 
-def _objectives(results: Results) -> Rows:
+def objectives(results: Results) -> Rows:
     """Return figure 5: two objectives at 130 %."""
     case, arm = original(130), deeprm(results, 130)
     return grid(
@@ -191,7 +190,7 @@ def _objectives(results: Results) -> Rows:
     )  # fmt: skip
 
 
-def _learning(results: Results) -> Rows:
+def learning(results: Results) -> Rows:
     """Return figure 6: the curves at 70 %, lowest and highest seed."""
     rows = [["iteration", "fresh job sets, each seed", "the paper's fixed ones, 1 seed"]]
     curves = [results.values(CURVE, arm, LEARNING) for arm in (trained_at(70), FIXED)]
@@ -232,13 +231,7 @@ def count(results: Results, metric: str, steps: int) -> int:
     return int(results.values(metric, watched(results), of_length(steps))[0].sum().round())
 
 
-def share_of_long(results: Results, metric: str) -> float:
-    """Return the share of jobs longer than `SHORT` among all, or among those withheld."""
-    numbers = {steps: count(results, metric, steps) for steps in lengths(results)}
-    return sum(numbers[steps] for steps in numbers if steps > SHORT) / max(sum(numbers.values()), 1)
-
-
-def _withheld(results: Results) -> Rows:
+def withheld(results: Results) -> Rows:
     """Return figure 7."""
     rows = [["length", "jobs", "withheld in some step", "slowdown, DeepRM", "slowdown, Tetris"]]
     for steps in lengths(results):
@@ -251,73 +244,37 @@ def _withheld(results: Results) -> Rows:
     return rows
 
 
-# --- numbers and claims ---------------------------------------------------------------------------
+# --- numbers and verdicts -------------------------------------------------------------------------
 
 
-def _soon_better(results: Results) -> str:
+def over_the_best(results: Results, load: str) -> Estimate:
+    """Return by how many per cent DeepRM's slowdown is above that of the best of its baselines."""
+    return _against(results, int(load), OPPONENTS)
+
+
+def over_withholding(results: Results, load: str) -> Estimate:
+    """Return the same for the best of the rules that withhold long jobs."""
+    return _against(results, int(load), WITHHOLDING)
+
+
+def long_jobs(results: Results, metric: str) -> float:
+    """Return the share of jobs longer than `SHORT` among all, or among those withheld."""
+    numbers = {steps: count(results, metric, steps) for steps in lengths(results)}
+    return sum(numbers[steps] for steps in numbers if steps > SHORT) / max(sum(numbers.values()), 1)
+
+
+def soon_better(results: Results) -> bool:
+    """Return whether DeepRM is better than Tetris within 200 iterations."""
     first = first_below_tetris(results)
-    return CONFIRMED if isinstance(first, int) and first <= 200 else NOT_CONFIRMED
+    return isinstance(first, int) and first <= 200
 
 
-def _nearly_always_long(results: Results) -> str:
-    return CONFIRMED if share_of_long(results, "withheld_jobs") > 0.9 else NOT_CONFIRMED
+def nearly_always_long(results: Results) -> bool:
+    """Return whether more than 90 % of the jobs that are withheld are long."""
+    return long_jobs(results, "withheld_jobs") > 0.9
 
 
-def _at_loads(rules: str) -> str:
-    return "; ".join(
-        f"{load} %: {{{{number: {rules} at {load} : +.0f ±}}}} %" for load in (10, 70, 110, 130)
-    )
-
-
-CLAIMS: Final = (
-    Claim(
-        "4", "Better than SJF, Packer and Tetris at high load, comparable elsewhere",
-        "Slowdown over that of the best of SJF, Packer and Tetris with any knob: "
-        f"{_at_loads('over the best')}. Over that of the best of "
-        f"[a simple rule that withholds long jobs](#a-rule-that-withholds): "
-        f"{_at_loads('over withholding')}.",
-        "slowdown | trained at 130 % | 130 % | over=Tetris 0.0005 < 1",
-        ("Tetris' knob is not published, and what its scripts plot as Tetris is Packer. Slowdowns "
-         "are floored job by job (division of integers), and jobs without an end are left out.",),
-    ),
-    Claim(
-        "5", "At 130 %, best at each objective when trained for it",
-        "Trained for slowdown: slowdown {{number: slowdown | trained at 130 % | 130 % : .2f ±}}, "
-        "completion time {{number: turnaround | trained at 130 % | 130 % : .1f}} steps; trained "
-        "for completion time: {{number: slowdown | trained for completion time | 130 % : .2f}}, "
-        "{{number: turnaround | trained for completion time | 130 % : .2f ±}}. Best rule by "
-        "completion time: Tetris 0.0005, {{number: turnaround | Tetris 0.0005 | 130 % : .1f}}.",
-        f"turnaround | {COMPLETION} | 130 % | over=Tetris 0.0005 < 1",
-        ("The reward of the completion time is minus the number of jobs in the system.",),
-    ),
-    Claim(
-        "6", "Better than Tetris after 200 iterations, converged near 1,000",
-        "With fresh job sets better than Tetris after {{number: first below Tetris}} iterations, "
-        "on unseen sets.",
-        _soon_better,
-        ("100 fixed job sets: they are learned by heart after some 300 iterations.",),
-    ),
-    Claim(
-        "7", "At 110 %, in 23.4 % of the steps a job is withheld that would fit, nearly always a "
-        "long one",
-        "In {{number: withholding steps : .1%}} of the steps; {{number: long, withheld : .1%}} of "
-        "the jobs that are ever withheld are longer than 3 steps, of all jobs "
-        "{{number: long, all : .1%}}.",
-        _nearly_always_long, ("–",),
-    ),
+FUNCTIONS: Final = (
+    by_load, by_training, objectives, learning, withheld, over_the_best, over_withholding,
+    first_below_tetris, long_jobs, soon_better, nearly_always_long,
 )  # fmt: skip
-NUMBERS: Final[Mapping[str, Callable[[Results], Any]]] = {
-    **{f"over the best at {load}": partial(against, load=load, rules=OPPONENTS) for load in RATES},
-    **{f"over withholding at {load}": partial(against, load=load, rules=tuple(WITHHOLDING))
-       for load in RATES},
-    "first below Tetris": first_below_tetris,
-    "withholding steps": lambda found: found.mean("withholding steps", watched(found), PLAYED),
-    "long, withheld": partial(share_of_long, metric="withheld_jobs"),
-    "long, all": partial(share_of_long, metric="jobs"),
-}  # fmt: skip
-TABLES: Final[Mapping[str, Callable[[Results], Rows]]] = {
-    "by load": partial(by_load, columns=BY_LOAD), "by training": _by_training,
-    "objectives": _objectives, "learning": _learning, "withheld": _withheld,
-    "other rules": partial(by_load, columns=OTHER_RULES),
-    "bars": partial(by_load, columns=BARS), "our agents": partial(by_load, columns=OURS),
-}  # fmt: skip

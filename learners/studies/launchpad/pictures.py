@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from simkit.analysis.plot_style import COLOURS
 from simkit.learners.studies.green.trainings import LATE_LEAVE, SMALL_POOL
 from simkit.learners.studies.launchpad import tables
 from simkit.learners.studies.launchpad.tables import ACTIONS
+from simkit.learners.studies.pictures import Figure, distances, empty_figure
 from simkit.learners.studies.results import Results
-from simkit.learners.studies.study import empty_figure
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _COLOURS: Final = dict(zip(ACTIONS, (COLOURS[0], COLOURS[1]), strict=True))
 
@@ -34,7 +30,7 @@ def draw(results: Results) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, results: Results, pool: int, agents: Mapping[str, str]) -> None:
+def _panel(axes: Any, results: Results, pool: int, agents: Mapping[str, str]) -> None:
     """Draw a row for each rule and kind of agent; each seed is a point with its interval."""
     best = tables.best_threshold_rule(results, pool)
     rules = {"sjf": "SJF", "fcfs": "FCFS", "value": "HVF", best: "threshold rule"}
@@ -49,11 +45,9 @@ def _panel(axes: Axes, results: Results, pool: int, agents: Mapping[str, str]) -
     ]  # fmt: skip
     named = set[str]()
     for label, arm, seed, at, colour in points:
-        found = results.ask(f"value | {arm} | pool {pool} | less=qos | seed={seed} | percent")
-        reach = None
-        if found.low is not None and found.high is not None:
-            reach = [[found.value - found.low], [found.high - found.value]]
-        axes.errorbar([found.value], [at], xerr=reach, fmt="o", markersize=3.5, color=colour,
+        asked = f"value | {arm} | pool {pool} | less=qos | seed={seed} | percent"
+        value, reach = distances(results, [asked])
+        axes.errorbar(value, [at], xerr=reach, fmt="o", markersize=3.5, color=colour,
                       elinewidth=1.0, label=None if label in named else label)  # fmt: skip
         named.add(label)
     axes.axvline(0.0, color=COLOURS[5], linewidth=0.7)

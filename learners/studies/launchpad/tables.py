@@ -1,16 +1,17 @@
-"""The tables of the study of Launchpad: bars, everyone beside the rules, action agreement."""
+"""The tables and verdicts of the study of Launchpad: bars, rules and agents, agreement."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from simkit.analysis.intervals import Estimate
 from simkit.learners.studies.green.judge import HEURISTICS, threshold_of
 from simkit.learners.studies.green.trainings import LATE_LEAVE, SMALL_POOL, drawn
 from simkit.learners.studies.launchpad.data import MIXES
 from simkit.learners.studies.launchpad.trainings import KINDS
-from simkit.learners.studies.page import Rows, grid, told
+from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED, Rows, grid, told
 from simkit.learners.studies.results import Results
 
 LARGE, SMALL = LATE_LEAVE.ready, SMALL_POOL.ready
@@ -44,6 +45,12 @@ BARS: Final[Mapping[str, tuple[str, str, Callable[[float], bool]]]] = {
 """Difference → its two kinds, and whether a mean in points meets the bar; at the pool of 15."""
 
 
+ALIKE: Final = 1.0
+"""Points of value within which two candidates count as alike; published intervals: ±1.5 to 2.3."""
+NEAR: Final = 5.0
+"""The most points by which an agreement may differ from the published one to count as the same."""
+
+
 def difference(bar: str, actions: str) -> str:
     """Return the question for one of `BARS`."""
     act, (mine, other, _) = ACTIONS[actions], BARS[bar]
@@ -73,13 +80,14 @@ def outcome(results: Results) -> Rows:
     return rows
 
 
-def best_threshold_rule(results: Results, pool: int) -> str:
+def best_threshold_rule(results: Results, pool: int | str) -> str:
     """Return the threshold rule that was chosen on other streams."""
     return threshold_of(results.facts[f"θ, pool {pool}"])
 
 
-def everyone(results: Results, pool: int, agents: Mapping[str, str]) -> Rows:
-    """Return the rules and some agents (arm → label) with a ready pool."""
+def everyone(results: Results, pool: str) -> Rows:
+    """Return the rules and the agents with a ready pool."""
+    agents = OF_FOUR_RULES if int(pool) == LARGE else OF_THREE_SETS
     best, asked = best_threshold_rule(results, pool), f" | {{}} | pool {pool}"
     labels = {**RULES, best: best.replace("threshold", "threshold rule, θ")}
     for arm, label in agents.items():
@@ -133,8 +141,75 @@ def closest(results: Results, data: str) -> float:
     return 100 * float(results.values("agreement", "clone", f"pool {SMALL}, {data}")[0].max())
 
 
-TABLES: Final[Mapping[str, Callable[[Results], Rows]]] = {
-    "outcome": outcome, "agreement": agreements,
-    "four rules": partial(everyone, pool=LARGE, agents=OF_FOUR_RULES),
-    "three sets": partial(everyone, pool=SMALL, agents=OF_THREE_SETS),
-}  # fmt: skip
+# --- verdicts -------------------------------------------------------------------------------------
+
+
+def _verdict(holds: Callable[[str], bool]) -> str:
+    """Return the verdict on a claim that does not say how actions are taken.
+
+    `holds` is asked with what follows the kind in the arm of agents that act in a way.
+    """
+    by_drawn, by_likeliest = holds(drawn("")), holds("")
+    if by_drawn == by_likeliest:
+        return CONFIRMED if by_drawn else NOT_CONFIRMED
+    return f"{CONFIRMED} with {'drawn' if by_drawn else 'the likeliest'} actions only"
+
+
+def _gaps(results: Results, act: str, mine: str, others: Iterable[str]) -> list[Estimate]:
+    """Return by how many points of value agents exceed other agents that act alike, or rules."""
+    asked = f"value | {mine}{act} | pool {SMALL if 'pool5' in mine else LARGE}"
+    arms = (one if one in RULES else one + act for one in others)
+    return [results.ask(f"{asked} | less={one} | percent") for one in arms]
+
+
+def above(results: Results, mine: str, *others: str) -> str:
+    """Return whether agents are surely above each of some others in value."""
+    return _verdict(lambda act: all(
+        gap.surely(0.0) for gap in _gaps(results, act, mine, others)
+    ))  # fmt: skip
+
+
+def below(results: Results, mine: str, *others: str) -> str:
+    """Return whether they are surely below."""
+    return _verdict(lambda act: all(
+        gap.high is not None and gap.high < 0.0 for gap in _gaps(results, act, mine, others)
+    ))  # fmt: skip
+
+
+def alike(results: Results, mine: str, *others: str) -> str:
+    """Return whether they are within `ALIKE` points."""
+    return _verdict(lambda act: all(
+        abs(gap.value) <= ALIKE for gap in _gaps(results, act, mine, others)
+    ))  # fmt: skip
+
+
+def no_worse(results: Results, mine: str, *others: str) -> str:
+    """Return whether they are at most `ALIKE` points below."""
+    return _verdict(lambda act: all(
+        gap.value >= -ALIKE for gap in _gaps(results, act, mine, others)
+    ))  # fmt: skip
+
+
+def near_the_published(results: Results, kind: str) -> str:
+    """Return whether agents of a kind agree about as often as in table 7.1, for each data."""
+    return _verdict(lambda act: all(
+        abs(100 * (results.mean("agreement", kind + act, f"pool {SMALL}, {data}") - share)) <= NEAR
+        for data, share in zip(MIXES, TABLE_7_1[kind], strict=True)
+    ))  # fmt: skip
+
+
+def agreement_falls(results: Results) -> str:
+    """Return whether the clone agrees more than offline, and that more than offline + online."""
+
+    def falls(act: str) -> bool:
+        case = f"pool {SMALL}, all data"
+        clone, offline, launch = (results.mean("agreement", kind + act, case) for kind in KINDS)
+        return clone > offline > launch
+
+    return _verdict(falls)
+
+
+FUNCTIONS: Final = (
+    outcome, bar_met, everyone, spread, agreements, closest, above, below, alike, no_worse,
+    near_the_published, agreement_falls,
+)  # fmt: skip

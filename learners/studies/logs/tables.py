@@ -1,23 +1,15 @@
-"""The tables of the study of logs."""
+"""The tables, numbers and verdicts of the study of logs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from simkit.analysis.intervals import Estimate
 from simkit.learners.studies.logs.judge import ESTIMATES, RULES, TURNAROUND
 from simkit.learners.studies.logs.trainings import ALL, JOBS, LOGS
-from simkit.learners.studies.page import (
-    CONFIRMED,
-    NOT_CONFIRMED,
-    Claim,
-    Rows,
-    grid,
-    judged,
-    told,
-)
+from simkit.learners.studies.page import Rows, grid, judged, told
 from simkit.learners.studies.results import BOUND, Results
 
 SLOWDOWN: Final = "bounded_slowdown"
@@ -76,8 +68,9 @@ def everyone(results: Results, case: str) -> Rows:
     return _grid(results, order, case, EVERYONE)
 
 
-def by_log(results: Results, rows: Callable[[Results, str], Rows]) -> Rows:
-    """Return the tables of all logs as one."""
+def by_log(results: Results, table: str) -> Rows:
+    """Return the tables of all logs as one: ``gains``, ``windows`` or ``knowledge``."""
+    rows = {"gains": gains, "windows": windows, "knowledge": knowledge}[table]
     tables = {one.name: rows(results, one.name) for one in LOGS if one.name in results.rows["case"]}
     (head, *_), *_ = tables.values()
     return [("log", *head), *((case, *row) for case, found in tables.items() for row in found[1:])]
@@ -119,43 +112,40 @@ def knowledge(results: Results, case: str) -> Rows:
     return grid(results, known, columns, labels={"": f"requested, from {fast}"}, corner="estimates")
 
 
-def asked(results: Results, question: str, arm: str, case: str) -> Estimate:
-    """Return the answer to `RATIO` or `GAP` for an arm on a log."""
+# --- numbers and verdicts -------------------------------------------------------------------------
+
+
+def _asked(results: Results, question: str, arm: str, case: str) -> Estimate:
     text = _filled(results, case, question).partition(" : ")[0]
     found: Estimate = results.ask(text.replace("{}", arm))
     return found
 
 
-def _verdict(results: Results, sign: str, question: str, arm: str, case: str) -> str:
-    """Return whether an answer is surely on a side of no effect; ``no worse``: not on the other."""
-    found, no_effect = asked(results, question, arm, case), 1.0 if question == RATIO else 0.0
-    if sign == "no worse":
-        return NOT_CONFIRMED if found.surely(no_effect) else CONFIRMED
-    return judged(found, sign, no_effect, no_effect)
+def over_best_rule(results: Results, arm: str, case: str) -> Estimate:
+    """Return the slowdown of an arm over that of the best rule on a log."""
+    return _asked(results, RATIO, arm, case)
 
 
-ONE: Final = f"evolution, {ALL}"
-ASKED: Final = {"slowdown": (RATIO, ".2f"), "gap": (GAP, ".0f")}
-EXPECTED: Final = (
-    ("a scorer trained on it is better than the best rule", "evolution", "slowdown", "<"),
-    ("one scorer for all is not surely worse than the best rule", ONE, "slowdown", "no worse"),
-    ("one scorer for all closes some of the gap, %", ONE, "gap", ">"),
-    ("true run times close some of it under SAF, %", "SAF, actual", "gap", ">"),
-)
-CLAIMS: Final = tuple(
-    Claim(log.name, words, f"{{{{number: {what} of {arm} on {log.name} : {ASKED[what][1]} ±}}}}",
-          partial(_verdict, sign=sign, question=ASKED[what][0], arm=arm, case=log.name))
-    for words, arm, what, sign in EXPECTED
-    for log in LOGS
-    if log.trained or arm == ONE
+def of_the_gap(results: Results, arm: str, case: str) -> Estimate:
+    """Return which share of the gap from the best rule to the bound it closes, in percent."""
+    return _asked(results, GAP, arm, case)
+
+
+def is_better(results: Results, arm: str, case: str) -> str:
+    """Return the verdict on whether an arm is better than the best rule in slowdown."""
+    return judged(over_best_rule(results, arm, case), "<", 1.0, 1.0)
+
+
+def is_no_worse(results: Results, arm: str, case: str) -> bool:
+    """Return whether it is not surely worse."""
+    return not over_best_rule(results, arm, case).surely(1.0)
+
+
+def closes_some(results: Results, arm: str, case: str) -> str:
+    """Return the verdict on whether it closes some of the gap."""
+    return judged(of_the_gap(results, arm, case), ">", 0.0)
+
+
+FUNCTIONS: Final = (
+    by_log, everyone, over_best_rule, of_the_gap, is_better, is_no_worse, closes_some
 )  # fmt: skip
-NUMBERS: Final[Mapping[str, Callable[[Results], Estimate]]] = {
-    f"{what} of {arm} on {log.name}": partial(asked, question=question, arm=arm, case=log.name)
-    for what, (question, _) in ASKED.items()
-    for arm in ("SAF, actual", "evolution", ONE)
-    for log in LOGS
-}
-TABLES: Final[Mapping[str, Callable[[Results], Rows]]] = {
-    **{table.__name__: partial(by_log, rows=table) for table in (gains, windows, knowledge)},
-    **{log.name: partial(everyone, case=log.name) for log in LOGS},
-}

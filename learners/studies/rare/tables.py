@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from simkit.analysis.plot_style import COLOURS
 from simkit.learners.studies.green.judge import FIT, HEURISTICS, threshold_of
 from simkit.learners.studies.green.trainings import drawn
-from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED, Claim, Rows, grid
+from simkit.learners.studies.page import Rows, grid
+from simkit.learners.studies.pictures import Figure, draw_line, empty_figure, log_ticks
 from simkit.learners.studies.rare.judge import SIZES, within_12_h
 from simkit.learners.studies.results import Results
-from simkit.learners.studies.study import empty_figure
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 LEAVE: Final = "leave, 10 units"
 LEAST_GAIN: Final = 3.0
@@ -57,16 +52,17 @@ def _columns(case: str, *others: str) -> dict[str, Any]:
     }
 
 
-def printed(results: Results, case: str, kind: str) -> Rows:
+def printed(results: Results, place: str, kind: str) -> Rows:
     """Return everyone where nobody leaves."""
     arms = [*HEURISTICS, *NEAR, "value-density", *FIT, kind, drawn(kind)]
-    return grid(results, arms, _columns(case, "fcfs", "fit12"), labels=LABELS)
+    return grid(results, arms, _columns(f"as printed, {place}", "fcfs", "fit12"), labels=LABELS)
 
 
-def leaving(results: Results, case: str, theta: str, *kinds: str) -> Rows:
+def leaving(results: Results, place: str, theta: str, *kinds: str) -> Rows:
     """Return everyone where late jobs leave, and whether agents meet the bars."""
     rule, rules = _threshold(results, theta), ("fcfs", "sjf", "value", "value-density", *FIT)
     agents = [each for kind in kinds for each in (kind, drawn(kind))]
+    case = f"leave, {place}"
     columns = _columns(case, "qos", rule)
     if case == LEAVE:
         columns["of the gap, %"] = f"value | {{}} | {case} | gap=qos | percent : .0f"
@@ -114,84 +110,41 @@ def forecasts(results: Results) -> Rows:
     return grid(results, list(endings), columns, labels=endings, corner="forecast")
 
 
-TABLES: Final[Mapping[str, Callable[[Results], Rows]]] = {
-    "as printed": partial(printed, case="as printed, 10 units", kind=AGENT),
-    "wind and sun": partial(printed, case="as printed, wind and sun", kind="printed-wind-sun"),
-    "leave": lambda results: leaving(results, LEAVE, "threshold", "ppo", "rare"),
-    "ready pool 5": lambda results: leaving(
-        results, "leave, ready pool 5", "threshold, ready pool 5", "ppo-pool5"
-    ),
-    "elsewhere": elsewhere,
-    "sizes": sizes,
-    "forecasts": forecasts,
-}
-
-
 # --- claims ---------------------------------------------------------------------------------------
 
 
-def over_best(results: Results, place: str, rules: Sequence[str]) -> float:
+def _named(rules: str) -> Sequence[str]:
+    """Return the rules that a claim names: the heuristics or two of them, perhaps within 12 h."""
+    named = ("qos", "sjf") if rules.startswith("QoS and SJF") else tuple(HEURISTICS)
+    return tuple(map(within_12_h, named)) if rules.endswith(within_12_h("")) else named
+
+
+def over_best_of(results: Results, rules: str, place: str) -> float:
     """Return by how many percent the agent as printed is above the best of some rules."""
     case = f"as printed, {place}"
-    best = results.ranked("value", case, rules)[-1]
+    best = results.ranked("value", case, _named(rules))[-1]
     return 100 * (results.mean("value", AGENT, case) / results.mean("value", best, case) - 1)
 
 
-def verdict(
-    results: Results, words: str, places: Sequence[str], rules: Sequence[str], least: float
-) -> str:
+def surely_better(results: Results, least: str, rules: str, *places: str) -> bool:
     """Return whether the agent is everywhere surely above each rule, by `least` percent.
 
     Results that were published as means alone bring the verdict, as they lack the intervals.
     """
     if "verdicts" in results.facts:
-        return str(results.facts["verdicts"][words])
+        return bool(results.facts["verdicts"][" | ".join((least, rules, *places))])
     gaps = [
         results.ask(f"value | {AGENT} | as printed, {place} | less={rule}")
         for place in places
-        for rule in rules
+        for rule in _named(rules)
     ]
-    enough = all(over_best(results, place, rules) >= least for place in places)
-    return CONFIRMED if enough and all(gap.surely(0.0) for gap in gaps) else NOT_CONFIRMED
+    enough = all(over_best_of(results, rules, place) >= float(least) for place in places)
+    return enough and all(gap.surely(0.0) for gap in gaps)
 
 
-_NAMED: Final[Mapping[str, Sequence[str]]] = {
-    "heuristics": tuple(HEURISTICS), "QoS and SJF": ("qos", "sjf"),
-}  # fmt: skip
-"""The rules that claims name."""
-_TESTED: Final = (
-    ("5.1", "10 and 20 units: 18 to 25 % over the heuristics", ("10 units", "20 units"),
-     "heuristics", 18.0),
-    ("5.1", "50 units: 2 to 6 % over QoS and SJF", ("50 units",), "QoS and SJF", 2.0),
-    ("5.2", "100, 300 and 1,200 units: better than the heuristics",
-     ("100 units", "300 units", "1200 units"), "heuristics", 0.0),
-    ("5.4", "100, 90 and 80 % of the power, 10 units: 9 to 13 % over the heuristics",
-     ("10 units", "90 % of the power", "80 % of the power"), "heuristics", 9.0),
+FUNCTIONS: Final = (
+    printed, leaving, elsewhere, sizes, forecasts, over_best_of, surely_better
 )  # fmt: skip
-"""Figure, claim, where it is tested, the rules that it names, the least percentage."""
-
-
-def _holes(places: Sequence[str], rules: str) -> str:
-    return ", ".join(f"{{{{number: {place} over {rules} : +.1f}}}} %" for place in places)
-
-
-CLAIMS: Final = [
-    Claim(
-        figure, words, _holes(places, rules),
-        partial(verdict, words=words, places=places, rules=_NAMED[rules], least=least),
-        (_holes(places, within_12_h(rules)),),
-    )
-    for figure, words, places, rules, least in _TESTED
-]  # fmt: skip
-NUMBERS: Final[Mapping[str, Callable[[Results], float]]] = {
-    f"{place} over {name}": partial(over_best, place=place, rules=some)
-    for _, _, places, rules, _ in _TESTED
-    for place in places
-    for name, some in (
-        (rules, _NAMED[rules]), (within_12_h(rules), tuple(map(within_12_h, _NAMED[rules]))),
-    )
-}  # fmt: skip
-"""By how many percent the agent is above the best of the rules of a claim."""
 
 
 # --- picture --------------------------------------------------------------------------------------
@@ -211,16 +164,14 @@ def draw(results: Results) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, results: Results, late: str, lines: Mapping[str, str], agent: str) -> None:
-    def points(arm: str) -> list[float]:
-        return [100 * results.mean("value", arm, f"{late}, {units} units") for units in SIZES]
+def _panel(axes: Any, results: Results, late: str, lines: Mapping[str, str], agent: str) -> None:
+    def line(arm: str, **style: Any) -> None:
+        asked = (f"value | {arm} | {late}, {units} units | percent" for units in SIZES)
+        draw_line(axes, results, SIZES, asked, **style)
 
     colours = [*COLOURS[:4], COLOURS[5]]
     for colour, (arm, label) in zip(colours, lines.items(), strict=False):
-        axes.plot(SIZES, points(arm), color=colour, label=label, linewidth=1.2, marker="o", ms=3)
-    axes.plot(
-        SIZES, points(agent), color=COLOURS[4], label="agent", linewidth=1.6, marker="s", ms=3.5
-    )
-    axes.set(xlabel="units of each resource", xscale="log")
-    axes.set_xticks(SIZES, labels=[f"{each:,}" for each in SIZES])
-    axes.minorticks_off()
+        line(arm, color=colour, label=label, linewidth=1.2, marker="o", ms=3)
+    line(agent, color=COLOURS[4], label="agent", linewidth=1.6, marker="s", ms=3.5)
+    axes.set(xlabel="units of each resource")
+    log_ticks(axes, SIZES, "x")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -142,7 +142,7 @@ def _still_the_rule(results: Results, log: Log, *, backfilling: bool) -> list[bo
     return [any(name in results.facts["never better"] for name in names) for names in agents]
 
 
-def numbers_as_published(results: Results) -> str:
+def as_published(results: Results) -> str:
     """Return how many numbers of the paper's own orders equal the published table's."""
     cells = [
         (results.mean(SLOWDOWN, name, their_case(log.name, backfilling=backfilling)), number)
@@ -150,17 +150,13 @@ def numbers_as_published(results: Results) -> str:
         for backfilling in (False, True)
         for name, number in zip(THEIRS, PUBLISHED[log.name][backfilling], strict=True)
     ]
-    return (
-        f"{sum(f'{found:.2f}' == f'{number:.2f}' for found, number in cells)} of their {len(cells)}"
-    )
+    same = sum(f"{found:.2f}" == f"{number:.2f}" for found, number in cells)
+    return f"{same} of their {len(cells)}"
 
 
-def _of_windows(windows: str) -> Iterator[tuple[str, Callable[[Results], Rows]]]:
-    for log in LOGS:
-        case = case_of(log.name, windows)
-        yield case, partial(standings, case=case)
+def never_improved(results: Results) -> str:
+    """Return the trainings whose scorer still is the initial rule."""
+    return ", ".join(f"`{name}`" for name in results.facts["never better"])
 
 
-TABLES: Final[Mapping[str, Callable[[Results], Rows]]] = {
-    "bars": bars, "published": published, **dict(_of_windows("others")), **dict(_of_windows("ten")),
-}  # fmt: skip
+FUNCTIONS: Final = (bars, published, standings, as_published, never_improved)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import product
 from math import isfinite
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from simkit.learners.studies.results import Results
 from simkit.learners.studies.schedqrm import classifiers as bursts
 from simkit.learners.studies.schedqrm import judge, trainings
 from simkit.learners.studies.schedqrm.judge import BEST_RULE, REFERENCE, case_of
-from simkit.learners.studies.schedqrm.logs import LOGS, MEANS
+from simkit.learners.studies.schedqrm.logs import MEANS
 from simkit.learners.studies.schedqrm.rules import RULES
 from simkit.learners.studies.schedqrm.trainings import ALL_PARTS, PPO, WHOLE
 from simkit.traces.elf_bursts.measurements import CLASSES, LONGEST_S
@@ -39,14 +39,16 @@ AT_ONCE: Final = tuple(map(case_of, judge.SHOWN))
 ARRIVING: Final = tuple(case_of(round(100 * load), "arriving") for load in trainings.ONLINE_LOADS)
 _MODELS: Final = (bursts.LAW, bursts.NETWORK, bursts.PAPER)
 """Models that say how sure they are."""
+_AGENTS: Final = ("paper", WHOLE, PPO)
 Row = Sequence[str]
 
 
 # --- burst times ----------------------------------------------------------------------------------
 
 
-def bar_of(sigma: float) -> float:
+def bar(results: Results) -> float:
     """Return the macro F1 that the best model must reach, given the deviation of run times."""
+    sigma: float = results.facts["sigma"]
     return PUBLISHED_F1 if sigma <= QUIET else 1 - SLOPE * sigma - SLACK
 
 
@@ -115,7 +117,7 @@ def calibration(results: Results) -> Rows:
     return [("probability of the predicted class", *_MODELS), *rows]
 
 
-def kinds(results: Results) -> Rows:
+def by_kind(results: Results) -> Rows:
     """Return how well the best model does on each kind, the hardest first."""
     heads = {
         "held out": "held_out | {} | kinds : ,.0f", "right class": "right | {} | kinds : .1%",
@@ -145,8 +147,7 @@ def _heads(cases: Iterable[str], more: str) -> dict[str, str]:
 
 def _slowdowns(
     results: Results, arms: Iterable[str], cases: Sequence[str], option: str = " : .3f",
-    more: Mapping[str, str | Callable[[str], str]] | None = None,
-    labels: Mapping[str, str] = LABELS,
+    labels: Mapping[str, str] = LABELS, **more: str | Callable[[str], str],
 ) -> Rows:  # fmt: skip
     """Return a question in each case for those arms that there are, and further columns."""
     known = results.arms("slowdown", cases[0])
@@ -154,16 +155,26 @@ def _slowdowns(
         head: lambda arm, asked=asked: _shown(results, asked.replace("{}", arm))
         for head, asked in _heads(cases, option).items()
     }
-    chosen = [arm for arm in arms if arm in known]
-    return grid(results, chosen, columns | dict(more or {}), labels=labels)
+    return grid(results, [arm for arm in arms if arm in known], {**columns, **more}, labels=labels)
+
+
+def slowdowns(results: Results, jobs: str) -> Rows:
+    """Return everyone on jobs that are all there ``at once``, or ``arriving``."""
+    if jobs == "at once":
+        return _slowdowns(results, (*judge.OF_SLOTS, *RULES, *_AGENTS), AT_ONCE)
+    return _slowdowns(results, (*judge.OF_SLOTS, ALL_PARTS, PPO), ARRIVING)
 
 
 def _seeds(results: Results, arm: str, case: str) -> int:
     return len(results.values("slowdown", arm, case)[0])
 
 
-def differences(results: Results, cases: Sequence[str], pairs: Iterable[tuple[str, str]]) -> Rows:
-    """Return the difference of each pair of arms, of each training and of all of them."""
+def differences(results: Results, jobs: str) -> Rows:
+    """Return agents less rules, each training and all: ``at once`` or ``arriving``."""
+    cases, pairs = AT_ONCE, [(arm, REFERENCE) for arm in (BEST_RULE, *_AGENTS)]
+    if jobs == "arriving":
+        cases = ARRIVING
+        pairs = list(product((ALL_PARTS, PPO), ("slotted-headroom", judge.MIXED)))
     rows: list[Row] = [("", "relative to", "seed", *_heads(cases, ""))]
     for arm, other in pairs:
         count = _seeds(results, arm, cases[0])
@@ -223,12 +234,12 @@ def other_rules(results: Results) -> Rows:
 
 def steps(results: Results) -> Rows:
     """Return the way from the paper's formulation to the whole, what is left out, and PPO."""
-    more: dict[str, str | Callable[[str], str]] = {
-        "trainings that meet the bar": partial(meet_bar, results),
-        "decisions": "decisions | {} | training : ,.0f",
-    }
+    more = {"trainings that meet the bar": partial(meet_bar, results)}
     option = f" | less={REFERENCE} : +.3f"
-    return _slowdowns(results, trainings.KINDS, AT_ONCE, option, more, labels={})
+    return _slowdowns(
+        results, trainings.KINDS, AT_ONCE, option, {}, **more,
+        decisions="decisions | {} | training : ,.0f",
+    )  # fmt: skip
 
 
 def by_class(results: Results, arm: str, metric: str) -> Floats:
@@ -268,7 +279,7 @@ def mistaken(results: Results) -> Rows:
 # --- logs -----------------------------------------------------------------------------------------
 
 
-def schedules_of(results: Results, log: str) -> Rows:
+def schedules(results: Results, log: str) -> Rows:
     """Return the schedules of a log under each prediction."""
     mean, case = f"mean bounded_slowdown | {{}} | {log}", f"{log}, replays"
 
@@ -292,7 +303,7 @@ def schedules_of(results: Results, log: str) -> Rows:
     return grid(results, results.arms("bounded_slowdown", log), columns, corner=log)
 
 
-def predictions_of(results: Results, log: str) -> Rows:
+def predictions(results: Results, log: str) -> Rows:
     """Return how good the predictions are, as made at submission."""
     columns = {
         "mean absolute error, h": f"mean error_s | {{}} | {log} | hours : .2f",
@@ -302,36 +313,7 @@ def predictions_of(results: Results, log: str) -> Rows:
     return grid(results, results.arms("bounded_slowdown", log), columns, corner=log)
 
 
-_AGENTS: Final = ("paper", WHOLE, PPO)
-TABLES: Final[Mapping[str, Callable[[Results], Rows]]] = {
-    "models": models, "learning": learning, "burst classes": burst_classes,
-    "calibration": calibration, "kinds": kinds,
-    "at once": partial(
-        _slowdowns, arms=(*judge.OF_SLOTS, *RULES, *_AGENTS), cases=AT_ONCE
-    ),
-    "at once, differences": partial(
-        differences, cases=AT_ONCE, pairs=[(arm, REFERENCE) for arm in (BEST_RULE, *_AGENTS)]
-    ),
-    "other rules": other_rules, "steps": steps, "classes": classes,
-    "arriving": partial(
-        _slowdowns, arms=(*judge.OF_SLOTS, ALL_PARTS, PPO), cases=ARRIVING
-    ),
-    "arriving, differences": partial(
-        differences, cases=ARRIVING,
-        pairs=list(product((ALL_PARTS, PPO), ("slotted-headroom", judge.MIXED))),
-    ),
-    "mistaken": mistaken,
-    **{log: partial(schedules_of, log=log) for log in LOGS},
-    **{f"{log}, predictions": partial(predictions_of, log=log) for log in LOGS},
-}  # fmt: skip
-NUMBERS: Final[Mapping[str, Callable[[Results], Any]]] = {
-    "bar": lambda results: bar_of(results.facts["sigma"]),
-    "rank correlation": rank_of_classes,
-    **{f"bar met by {LABELS.get(arm, arm)}": partial(meet_bar, arm=arm) for arm in _AGENTS},
-    **{
-        f"{LABELS.get(arm, arm)} below {BEST_RULE}": partial(
-            below, arm=arm, case=AT_ONCE[-1], other=BEST_RULE
-        )
-        for arm in _AGENTS[1:]
-    },
-}
+FUNCTIONS: Final = (
+    bar, models, learning, burst_classes, calibration, by_kind, slowdowns, differences, below,
+    meet_bar, other_rules, steps, classes, rank_of_classes, mistaken, schedules, predictions,
+)  # fmt: skip

@@ -1,30 +1,86 @@
-"""The numbers and tables of the Sofia page."""
+"""The tables, numbers and verdicts of the Sofia page: learning curves, savings, figure 4."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+import polars as pl
 
-from simkit.learners.studies.page import Rows, answer, grid
+from simkit.analysis.intervals import Estimate, estimate
+from simkit.arrays import Floats
+from simkit.learners.studies.page import CONFIRMED, Rows, answer, grid, judged
 from simkit.learners.studies.results import Results
-from simkit.learners.studies.sofia.curves import (
-    RETURN,
-    SLOWDOWN,
-    change,
-    curve,
-    samples_to,
-    saving,
-    smooth,
-)
 from simkit.learners.studies.sofia.judge import CUT, SJF
-from simkit.learners.studies.sofia.trainings import COST, METHODS, NATURAL, RATE, WAYS
+from simkit.learners.studies.sofia.trainings import COST, LOOKS, METHODS, NATURAL, RATE, WAYS
 
+SLOWDOWN: Final = "held_out_slowdown"
+RETURN: Final = "held_out_return"
 HERE: Final = f"{RATE:g}"
 """The case of the rate at which agents are trained."""
 OTHERS: Final = [arm for arm in METHODS if arm != NATURAL]
+
+# --- learning curves ------------------------------------------------------------------------------
+
+
+def curve(results: Results, metric: str, arm: str) -> Floats:
+    """Return (S, L) values of a metric by seed and evaluation, in the order of the training."""
+    cases = pl.col("case").is_in(["untrained", "training", "trained"])
+    mine = results.rows.filter(cases, metric=metric, arm=arm).sort("seed", "item")
+    return mine["value"].to_numpy().reshape(mine["seed"].n_unique(), -1)
+
+
+def smooth(values: Floats) -> Floats:
+    """Return (S, L) means of each value and the `LOOKS` - 1 before it, fewer at the beginning."""
+    sums = np.cumsum(values, axis=1)
+    sums[:, LOOKS:] = sums[:, LOOKS:] - sums[:, :-LOOKS]
+    result: Floats = sums / np.minimum(np.arange(1, values.shape[1] + 1), LOOKS)
+    return result
+
+
+def samples_to(level: float, values: Floats, decisions: Floats) -> float:
+    """Return the decisions until the first evaluation at or below a level; nan: none is.
+
+    Args:
+        level: the highest value that counts.
+        values: (L,) of the evaluations, smoothed.
+        decisions: (L,) taken in training until each of them.
+    """
+    met = np.flatnonzero(values <= level)
+    return float(decisions[met[0]]) if len(met) else np.nan
+
+
+def change(results: Results, metric: str, arm: str) -> Estimate:
+    """Return by how many percent training changes the size of a value, with seeds' interval."""
+    ends, begins = (
+        np.abs(results.values(metric, arm, case)[0].mean(axis=1, keepdims=True))
+        for case in ("trained", "untrained")
+    )
+    return estimate(ends, np.ones(1), begins, relation="ratio").scaled(100, -100)
+
+
+def saving(results: Results, arm: str, other: str) -> Estimate:
+    """Return the samples that one arm needs for the same return over those of another.
+
+    Seed by seed, that return is the worse of the two final ones, and each training's samples count
+    until it first reaches it. The mean over seeds is geometric, the interval Student's.
+    """
+    losses = [-smooth(curve(results, RETURN, one)) for one in (arm, other)]
+    levels = np.maximum(losses[0][:, -1], losses[1][:, -1])
+    mine, theirs = (
+        [max(samples_to(*seed), 1.0) for seed in zip(levels, values, decisions, strict=True)]
+        for values, decisions in zip(
+            losses, (curve(results, "decisions", one) for one in (arm, other)), strict=True
+        )
+    )
+    shares = np.array(mine) / theirs
+    found = estimate(np.log(shares)[:, None], np.ones(1))
+    low, high = (None if x is None else float(np.exp(x)) for x in (found.low, found.high))
+    return Estimate(float(np.exp(found.value)), low, high, tuple(shares.tolist()))
+
+
+# --- tables ---------------------------------------------------------------------------------------
 
 
 def rates(results: Results) -> list[str]:
@@ -89,7 +145,7 @@ def savings(results: Results) -> Rows:
     }, corner="other method")  # fmt: skip
 
 
-def cost(results: Results) -> Rows:
+def costs(results: Results) -> Rows:
     """Return the processor time of an iteration."""
     us = {arm: 1e3 * results.mean("processor_ms", arm, COST) / results.mean("decisions", arm, COST)
           for arm in WAYS}  # fmt: skip
@@ -113,9 +169,10 @@ def figure_4(results: Results) -> Rows:
     })  # fmt: skip
 
 
-def by_rate(results: Results, asked: str) -> Rows:
+def by_rate(results: Results, metric: str) -> Rows:
     """Return a metric by rate of all who are judged at all of them."""
-    columns = {rate: asked.replace("RATE", rate) for rate in rates(results)}
+    form = " | percent : .0f" if metric.startswith("share") else ""
+    columns = {rate: f"{metric} | {{}} | {rate}{form}" for rate in rates(results)}
     return grid(results, results.arms("slowdown", rates(results)[0]), columns)
 
 
@@ -128,12 +185,7 @@ def loads(results: Results) -> Rows:
     }, corner="method")  # fmt: skip
 
 
-TABLES: Final[Mapping[str, Callable[[Results], Rows]]] = {
-    **{table.__name__: table for table in (pilots, ends, levels, savings, cost, figure_4, loads)},
-    "all jobs": partial(by_rate, asked="slowdown | {} | RATE"),
-    "at the cut": partial(by_rate, asked="slowdown at the cut | {} | RATE"),
-    "shares": partial(by_rate, asked="share at the cut | {} | RATE | percent : .0f"),
-}
+# --- numbers and verdicts -------------------------------------------------------------------------
 
 
 def flattered(results: Results) -> str:
@@ -146,12 +198,41 @@ def flattered(results: Results) -> str:
     return f"{(at_cut < everyone).sum()} of {len(arms)}"
 
 
-NUMBERS: Final[Mapping[str, Callable[[Results], Any]]] = {
-    "flattered": flattered,
-    "unfinished": lambda results: int(results.rows.filter(metric="unfinished")["value"].sum()),
-    "change of the slowdown, %": partial(change, metric=SLOWDOWN, arm=NATURAL),
-    **{
-        f"samples, % of {arm}": partial(saving, arm=NATURAL, other=arm, factor=100.0)
-        for arm in OTHERS
-    },
-}
+def unfinished(results: Results) -> int:
+    """Return how many jobs are left when all have been played to the end."""
+    return int(results.rows.filter(metric="unfinished")["value"].sum())
+
+
+def change_of_slowdown(results: Results) -> Estimate:
+    """Return by how many percent the natural gradient changes the slowdown."""
+    return change(results, SLOWDOWN, NATURAL)
+
+
+def samples(results: Results, other: str) -> Estimate:
+    """Return the natural gradient's samples in percent of another method's."""
+    return saving(results, NATURAL, other).scaled(100.0)
+
+
+def _falls(results: Results, metric: str) -> bool:
+    return judged(change(results, metric, NATURAL), "<", 0.0) == CONFIRMED
+
+
+def diverges(results: Results) -> bool:
+    """Return whether the natural gradient does not surely lower the slowdown."""
+    return not _falls(results, SLOWDOWN)
+
+
+def return_grows(results: Results) -> bool:
+    """Return whether it does raise the return, which is negative."""
+    return _falls(results, RETURN)
+
+
+def saves_samples(results: Results, other: str) -> str:
+    """Return the verdict on whether it takes fewer samples than another method."""
+    return judged(saving(results, NATURAL, other), "<", 1.0, 1.0)
+
+
+FUNCTIONS: Final = (
+    pilots, ends, levels, savings, costs, figure_4, by_rate, loads, flattered, unfinished,
+    change_of_slowdown, samples, diverges, return_grows, saves_samples,
+)  # fmt: skip

@@ -17,7 +17,7 @@ from simkit.learners.studies.deeprm.judge import (
     original,
     seeded,
 )
-from simkit.learners.studies.deeprm.tables import BARS, BY_LOAD, by_load
+from simkit.learners.studies.deeprm.tables import by_load
 from simkit.learners.studies.deeprm.trainings import (
     ALL,
     ALONE,
@@ -90,11 +90,11 @@ def everyone_at(load: int, agents: tuple[float, ...], *, rule: float = 2.0) -> R
 )
 def test_a_bar_is_met_by_the_interval_over_seeds_too_or_by_the_mean(load, agents, over, met):
     results = everyone_at(load, agents)
-    head, row = by_load(results, BARS)
+    head, row = by_load(results, "bars")
     found = dict(zip(head, row, strict=True))
     assert found["one agent over it, %"].startswith(f"{over} (")
     assert (found["met"], found["its completion time over that, %"]) == (met, "+0.0")
-    assert "–" not in [cell for row in by_load(results, BY_LOAD) for cell in row]
+    assert "–" not in [cell for row in by_load(results, "figure 4") for cell in row]
 
 
 def test_the_jobs_of_each_length_and_set_are_summed():

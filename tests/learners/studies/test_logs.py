@@ -123,22 +123,22 @@ def test_shares_of_the_gap_begin_at_the_best_rule_with_requests():
     found = results(
         SAF=4.0, bound=2.0, ppo=3.0, **{"SAF, actual": 2.5, "ppo, actual": 2.5, "SAF, modal": 5.0}
     )
-    head, requested, modal, actual = tables.TABLES["knowledge"](found)
+    head, requested, modal, actual = tables.by_log(found, "knowledge")
     assert head[:3] == ("log", "estimates", "SAF")
     assert requested[:3] == ("KTH-SP2", "requested, from SAF", "")
     assert requested[head.index("ppo")].startswith("50 (")
     assert modal[2].startswith("-50 (")
     assert actual[2].startswith("75 (")
-    (windows,) = tables.TABLES["windows"](found)[1:]
+    (windows,) = tables.by_log(found, "windows")[1:]
     assert windows == ("KTH-SP2", "SAF", "SAF", "12", "6", "12", "8.00", "4.00", "2.00")
 
 
 def test_everyone_has_gains_and_costs_beside_the_best_rule():
     found = results(SAF=4.0, bound=2.0, ppo=3.0, **{"ppo, actual": 2.5, f"evolution, {ALL}": 5.0})
-    head, *rows = tables.TABLES["KTH-SP2"](found)
+    head, *rows = tables.everyone(found, "KTH-SP2")
     assert [row[0] for row in rows[:3]] == ["ppo", "SAF", f"evolution, {ALL}"]
     assert len(rows) == len(tables.ORDERS) + 2
-    head, ppo, everywhere = tables.TABLES["gains"](found)
+    head, ppo, everywhere = tables.by_log(found, "gains")
     assert [cell.partition(" (")[0] for cell in ppo] == [
         "KTH-SP2", "ppo", "0.75", "0.75", "0.750", "50", "0.75", "0.75", "0.750"
     ]  # fmt: skip
@@ -146,15 +146,14 @@ def test_everyone_has_gains_and_costs_beside_the_best_rule():
 
 
 def test_a_log_that_was_left_out_is_said_so():
-    assert tables.TABLES["HPC2N"](results(SAF=4.0, bound=2.0)) == [("not in this version",)]
+    assert tables.everyone(results(SAF=4.0, bound=2.0), "HPC2N") == [("not in this version",)]
 
 
 @pytest.mark.parametrize(
-    ("turnaround", "better", "no_worse"),
-    [(3.0, CONFIRMED, CONFIRMED), (4.0, NOT_CONFIRMED, CONFIRMED), (5.0, NOT_CONFIRMED, NOT_CONFIRMED)],
+    ("turnaround", "better", "no_worse"), [(3.0, True, True), (4.0, False, True), (5.0, False, False)]
 )  # fmt: skip
 def test_verdicts_are_beside_the_best_rule(turnaround, better, no_worse):
-    found = results(SAF=4.0, bound=2.0, evolution=turnaround, **{tables.ONE: turnaround})
-    verdicts = {each.published: each.verdict for each in tables.CLAIMS if each.figure == "KTH-SP2"}
-    told = [verdicts[words](found) for words, *_ in tables.EXPECTED[:3]]
-    assert told == [better, no_worse, better]
+    found, asked = results(SAF=4.0, bound=2.0, evolution=turnaround), ("evolution", "KTH-SP2")
+    expected = CONFIRMED if better else NOT_CONFIRMED
+    assert tables.is_better(found, *asked) == tables.closes_some(found, *asked) == expected
+    assert tables.is_no_worse(found, *asked) is no_worse

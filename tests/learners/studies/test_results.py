@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -14,9 +13,7 @@ from simkit.errors import RunError
 from simkit.learners.studies.page import (
     CONFIRMED,
     NOT_CONFIRMED,
-    NOT_TESTED,
     SMALLER,
-    Claim,
     Contents,
     answer,
     fill,
@@ -192,22 +189,20 @@ def test_results_are_read_as_they_were_written(tmp_path):
     assert json.loads((tmp_path / "study.json").read_text("utf-8"))["minutes"] == 2
 
 
-def contents(claims=()) -> Contents:
-    return Contents(
-        results(minutes=12.5, commit="abc"), {"two": lambda _: 2},
-        {"everyone": lambda found: grid(
-            found, found.ranked("slowdown", "0.7"),
-            {"mean": "slowdown | {} | 0.7 : .1f", "over SJF": "slowdown | {} | 0.7 | over=SJF",
-             "loud": str.upper},
-        )},
-        claims,
-    )  # fmt: skip
+def contents(*, small: bool = False) -> Contents:
+    def everyone(found: Results, case: str):
+        asked = {"mean": f"slowdown | {{}} | {case} : .1f", "loud": str.upper,
+                 "over SJF": f"slowdown | {{}} | {case} | over=SJF"}  # fmt: skip
+        return grid(found, found.ranked("slowdown", case), asked)
+
+    functions = {"everyone": everyone, "two": lambda _: 2, "holds": lambda _, word: word == "yes"}
+    return Contents(results(minutes=12.5, commit="abc"), functions, small)
 
 
 def test_holes_are_filled():
     text = fill(
         "{{number: two}} at {{number: commit}} in {{number: minutes : .1f}} min: "
-        "{{number: slowdown | SJF | 0.7 : .0f}}\n{{table: everyone}}", contents()
+        "{{number: slowdown | SJF | 0.7 : .0f}}\n{{table: everyone | 0.7}}", contents()
     )  # fmt: skip
     assert text.splitlines()[0] == "2 at abc in 12.5 min: 4"
     assert [line.split(" | ")[0] for line in text.splitlines()[3:]] == [
@@ -215,22 +210,20 @@ def test_holes_are_filled():
         "| SJF",
         "| FCFS",
     ]
-    assert "| SJF | 3.9 |  | SJF |" in text
+    assert "| SJF | 3.9 | SJF |  |" in text
 
 
-@pytest.mark.parametrize("hole", ["{{table: everybody}}", "{{number: three}}"])
+@pytest.mark.parametrize(
+    "hole", ["{{table: everybody}}", "{{number: three}}", "{{verdict: hold | yes}}"]
+)
 def test_a_hole_that_names_nothing_is_refused(hole):
-    with pytest.raises(RunError, match="did you mean|no fact|names"):
+    with pytest.raises(RunError, match="did you mean|no fact|names|is not"):
         fill(hole, contents())
 
 
 def test_a_small_version_has_a_dash_for_what_it_does_not_measure():
-    claim = Claim(
-        "6.4", "twice", "{{number: slowdown | agent | 0.9}}", "slowdown | agent | 0.9 > 1"
-    )
-    small = replace(contents([claim]), small=True)
-    page = "{{number: slowdown | agent | 0.9}}, {{number: two}}\n{{claims: a | b | c | d}}"
-    assert fill(page, small).splitlines()[::3] == ["–, 2", "| 6.4 | twice | – | – |"]
+    page = "{{number: slowdown | agent | 0.9}}, {{verdict: slowdown | agent | 0.9 > 1}}"
+    assert fill(page, contents(small=True)) == "–, –"
 
 
 def test_an_answer_has_the_form_asked_for():
@@ -248,14 +241,10 @@ def test_an_answer_has_the_form_asked_for():
      ("slowdown | agent | 0.7 | over=SJF <= 0.1", SMALLER),
      ("slowdown | agent | 0.7 | over=SJF >= 1.1", NOT_CONFIRMED),
      ("slowdown | FCFS | 0.7 | over=SJF | percent >= 100", CONFIRMED),
-     (lambda _: "as printed", "as printed"), ("", NOT_TESTED)],
+     ("holds | yes", CONFIRMED), ("holds | no", NOT_CONFIRMED)],
 )  # fmt: skip
 def test_a_claim_is_judged_by_its_rule(rule, verdict):
-    claim = Claim("6.4", "twice", "{{number: slowdown | agent | 0.7 : .0f}}", rule, more=("†",))
-    row = fill(
-        "{{claims: figure | paper | here | more | verdict}}", contents([claim])
-    ).splitlines()[2]
-    assert row == f"| 6.4 | twice | 2 | † | {verdict} |"
+    assert fill(f"{{{{verdict: {rule}}}}}", contents()) == verdict
 
 
 def test_columns_of_numbers_align_right():

@@ -3,15 +3,19 @@
 ``{{number: QUESTION : FORMAT}}``
     The answer to a question, see `Results.ask`. The format is that of Python for a number, by
     default ``.2f``; further words: ``±`` adds the interval, ``low`` and ``high`` give a bound
-    alone, ``seeds`` lists the training seeds.
+    alone, ``seeds`` lists the training seeds, ``?`` gives a dash for what was not measured.
 ``{{verdict: QUESTION >= NUMBER}}``
     Whether a claim is confirmed: the value is as claimed, and the interval excludes no effect.
+``{{rows: ARM = LABEL; ARM; …}}``
+    The next line is a row of a table: it is repeated for each arm, with ``[arm]`` and ``[label]``
+    in it replaced.
 ``{{table: NAME}}``
-    One of the study's tables.
+    A table that is not written row by row.
 
 A study's own functions of results are called by their names, with spaces for underscores, and with
-the words that follow: ``{{table: standings | HPC2N}}``, ``{{number: over the best | 70 : +.0f}}``.
-A verdict may be one that returns whether a claim is confirmed.
+the words that follow: ``{{rows: standings | HPC2N}}``, ``{{number: over the best | 70 : +.0f}}``.
+A verdict may be one that returns whether a claim is confirmed; rows may be one that returns arms,
+arm → label, or for each row what replaces the words in brackets.
 """
 
 from __future__ import annotations
@@ -19,14 +23,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf, isfinite
 from typing import Any, Final
 
 from simkit.analysis.intervals import Estimate
 from simkit.errors import RunError, did_you_mean
 from simkit.learners.studies.results import Results
 
-__all__ = ["CONFIRMED", "NOT_CONFIRMED", "SMALLER", "Contents", "Rows", "answer", "fill", "grid",
-           "judged", "markdown_table", "told", "verdict"]  # fmt: skip
+__all__ = ["CONFIRMED", "NOT_CONFIRMED", "SMALLER", "Contents", "Rows", "answer", "fill", "judged",
+           "markdown_table", "told", "verdict"]  # fmt: skip
 
 Rows = Sequence[Sequence[str]]
 """A table as text: the head, then the rows."""
@@ -35,6 +40,7 @@ SMALLER: Final = "not confirmed: smaller"
 """There is an effect in the claimed direction, but not of the claimed size."""
 NOT_CONFIRMED: Final = "not confirmed"
 _HOLE: Final = re.compile(r"\{\{(number|verdict|table): *(.*?) *\}\}")
+_ROW: Final = re.compile(r"^\{\{rows: *(.*?) *\}\}\n(.*)$", re.MULTILINE)
 _RULE: Final = re.compile(r"(.*) (>=|<=|>|<) (\S+)")
 
 
@@ -79,18 +85,43 @@ def fill(text: str, contents: Contents) -> str:
         if kind == "table":
             return markdown_table(_called(asked, contents, required=True))
         try:
-            found = _called(asked, contents)
-            if kind == "number":
-                return answer(contents.results.ask(asked) if found is None else found, spec)
-            if found is None:
-                return verdict(contents.results, asked)
+            return _filled(kind, asked, spec, contents)
         except RunError:
-            if contents.small:
+            if contents.small or "?" in spec:
                 return "–"
             raise
-        return found if isinstance(found, str) else CONFIRMED if found else NOT_CONFIRMED
 
-    return _HOLE.sub(filled, text)
+    return _HOLE.sub(filled, _ROW.sub(lambda hole: _repeated(hole[1], hole[2], contents), text))
+
+
+def _filled(kind: str, asked: str, spec: str, contents: Contents) -> str:
+    found = _called(asked, contents)
+    if kind == "number":
+        return told(contents.results, f"{asked} : {spec}") if found is None else answer(found, spec)
+    if found is None:
+        return verdict(contents.results, asked)
+    return found if isinstance(found, str) else CONFIRMED if found else NOT_CONFIRMED
+
+
+def _repeated(asked: str, row: str, contents: Contents) -> str:
+    """Return a row of a table for each arm; of dashes, where a small version has none."""
+    try:
+        found = _called(asked, contents)
+    except RunError:
+        if contents.small:
+            return re.sub(r"\[[\w ]+\]", "–", row)
+        raise
+    if found is None:
+        found = {
+            arm: label for arm, _, label in (o.strip().partition(" = ") for o in asked.split(";"))
+        }
+    if isinstance(found, Mapping):
+        found = [{"arm": arm, "label": label or arm} for arm, label in found.items()]
+    words = [{"arm": one, "label": one} if isinstance(one, str) else one for one in found]
+    return "\n".join(
+        re.sub(r"\[([\w ]+)\]", lambda name: each.get(name[1], name[0]), row)  # noqa: B023
+        for each in words
+    )
 
 
 def _called(asked: str, contents: Contents, *, required: bool = False) -> Any:
@@ -113,7 +144,10 @@ def verdict(results: Results, rule: str) -> str:
 
 
 def answer(found: Any, spec: str = "") -> str:
-    """Return an answer as text, see the format of a hole."""
+    """Return an answer as text, see the format of a hole.
+
+    A mean is infinite if something never ended: the text is then how many trainings that holds for.
+    """
     words = spec.split()
     number = next(
         (word for word in words if word not in _WORDS),
@@ -121,6 +155,10 @@ def answer(found: Any, spec: str = "") -> str:
     )
     if not isinstance(found, Estimate):
         return format(found, number)
+    each = found.by_seed or (found.value,)
+    endless = sum(not isfinite(value) for value in each)
+    if endless and found.value == inf:
+        return "never done" if endless == len(each) else f"{endless} of {len(each)} never done"
     if "seeds" in words:
         return ", ".join(format(each, number) for each in found.by_seed) or "–"
     for word in ("low", "high"):
@@ -130,44 +168,15 @@ def answer(found: Any, spec: str = "") -> str:
     return format(found if "±" in words else Estimate(found.value), number)
 
 
-_WORDS: Final = ("±", "low", "high", "seeds")
+_WORDS: Final = ("±", "low", "high", "seeds", "?")
 
 
 def told(results: Results, asked: str) -> str:
-    """Return the answer to ``QUESTION : FORMAT`` as text."""
+    """Return the answer to ``QUESTION : FORMAT`` as text; empty for an arm beside itself."""
     question, _, spec = (part.strip() for part in asked.partition(" : "))
-    return answer(results.ask(question), spec)
-
-
-def grid(
-    results: Results,
-    arms: Sequence[str],
-    columns: Mapping[str, str | Callable[[str], str]],
-    *,
-    labels: Mapping[str, str] | None = None,
-    corner: str = "",
-) -> Rows:
-    """Return a table with a row for each arm and a question for each column.
-
-    Args:
-        results: what is asked.
-        arms: the rows.
-        columns: head → ``QUESTION : FORMAT``, with ``{}`` for the arm, or a function of the arm.
-        labels: arm → its label, if it is another.
-        corner: the first head.
-    """
-    rows: list[Sequence[str]] = [[corner, *columns]]
-    for arm in arms:
-        cells = [(labels or {}).get(arm, arm)]
-        for asked in columns.values():
-            if callable(asked):
-                cells.append(asked(arm))
-                continue
-            asked = asked.replace("{}", arm)
-            itself = re.search(r"(?:less|over|gap)=" + re.escape(arm) + r"(?: [|:]|$)", asked)
-            cells.append("" if itself else told(results, asked))
-        rows.append(cells)
-    return rows
+    _, arm, *options = (part.strip() for part in f"{question} | ".split("|"))
+    beside_itself = any(re.fullmatch(f".*(less|over|gap)={re.escape(arm)}", one) for one in options)
+    return "" if beside_itself else answer(results.ask(question), spec)
 
 
 def markdown_table(rows: Rows) -> str:

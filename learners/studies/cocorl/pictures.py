@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from simkit.analysis.plot_style import COLOURS
-from simkit.learners.studies.cocorl import tables
-from simkit.learners.studies.cocorl.tables import COMPARED, FRONTIER, LOADS, TRAINED
+from simkit.learners.studies.cocorl import numbers
+from simkit.learners.studies.cocorl.numbers import COMPARED, FRONTIER, LOADS, TRAINED
 from simkit.learners.studies.green.judge import HEURISTICS, THRESHOLDS
 from simkit.learners.studies.green.trainings import drawn
 from simkit.learners.studies.pictures import Figure, draw_line, empty_figure, log_ticks
@@ -30,7 +30,7 @@ def draw_frontier(results: Results) -> Figure:
              **told: Any) -> None:  # fmt: skip
         axes.annotate(text, at, by, textcoords="offset points", fontsize=size, **told)
 
-    costs, values = _points(results, tables.THRESHOLD_RULES)
+    costs, values = _points(results, numbers.THRESHOLD_RULES)
     axes.plot(costs, values, color=ink, marker=".", linewidth=1.0, label="threshold rules")
     for theta, *at in zip(THRESHOLDS, costs, values, strict=True):
         if theta > 0 and round(20 * theta) % 2 == 0:
@@ -65,9 +65,9 @@ def draw_loads(results: Results) -> Figure:
     figure = empty_figure(8.0, 6.0)
     panels = figure.subplots(2, 2).ravel()
     loads, order = [int(load) for load in LOADS], (5, 4, 2, 3, 0, 1)
-    for axes, (metric, label) in zip(panels, tables.PANELS.items(), strict=True):
+    for axes, (metric, label) in zip(panels, numbers.PANELS.items(), strict=True):
         for number, arm in zip(order, COMPARED, strict=False):
-            asked = (f"{metric} | {arm} | {load} | {tables.AT_LOAD}" for load in LOADS)
+            asked = (f"{metric} | {arm} | {load} | {numbers.AT_LOAD}" for load in LOADS)
             draw_line(axes, results, loads, asked, color=COLOURS[number], label=COMPARED[arm],
                       marker=".", linewidth=1.0 if arm in HEURISTICS else 1.8)  # fmt: skip
         axes.set(xlabel="load, %", ylabel=label.removesuffix(", %"), xticks=loads)

@@ -8,8 +8,8 @@ from typing import Any, Final
 import polars as pl
 
 from simkit.learners.studies.deeprm.judge import METRICS, judge_all
+from simkit.learners.studies.deeprm.numbers import CURVE, FUNCTIONS, LEARNING
 from simkit.learners.studies.deeprm.pictures import draw_learning, draw_loads, draw_withheld
-from simkit.learners.studies.deeprm.tables import CURVE, FUNCTIONS, LEARNING
 from simkit.learners.studies.deeprm.trainings import (
     FULL,
     QUICK,

@@ -6,7 +6,7 @@ from typing import Any
 
 from simkit.analysis.plot_style import COLOURS
 from simkit.learners.studies.deeprm.judge import TETRIS, WITHHOLDING, original
-from simkit.learners.studies.deeprm.tables import (
+from simkit.learners.studies.deeprm.numbers import (
     CURVE,
     LEARNING,
     best,
@@ -75,14 +75,14 @@ def draw_withheld(results: Results) -> Figure:
     figure = empty_figure()
     left, right = figure.subplots(1, 2)
     steps = lengths(results)
-    held = [count(results, "withheld_jobs", one) for one in steps]
-    left.bar(steps, [one / max(sum(held), 1) for one in held], color=COLOURS[0])
+    x, held = list(map(int, steps)), [count(results, "withheld_jobs", one) for one in steps]
+    left.bar(x, [one / max(sum(held), 1) for one in held], color=COLOURS[0])
     left.set(xlabel="length of the job, steps", ylabel="share of what was withheld")
     for arm, style, colour, label in (
         (watched(results), "o", COLOURS[4], "DeepRM"), (BEST_TETRIS, "s", COLOURS[1], "Tetris"),
     ):  # fmt: skip
         means = [results.mean("slowdown", arm, of_length(one)) for one in steps]
-        right.plot(steps, means, style, color=colour, label=label)
+        right.plot(x, means, style, color=colour, label=label)
     right.set(xlabel="length of the job, steps", ylabel="mean slowdown")
     right.legend()
     return figure

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from simkit.analysis.plot_style import COLOURS
 from simkit.learners.studies.green.trainings import LATE_LEAVE, SMALL_POOL
-from simkit.learners.studies.launchpad import tables
-from simkit.learners.studies.launchpad.tables import ACTIONS
+from simkit.learners.studies.launchpad import numbers
+from simkit.learners.studies.launchpad.numbers import ACTIONS
 from simkit.learners.studies.pictures import Figure, distances, empty_figure
 from simkit.learners.studies.results import Results
 
@@ -20,8 +20,8 @@ def draw(results: Results) -> Figure:
     figure = empty_figure(9.0, 4.2)
     left, right = figure.subplots(1, 2)
     for axes, where, agents, title in (
-        (left, LATE_LEAVE, tables.OF_FOUR_RULES, "data of four rules"),
-        (right, SMALL_POOL, tables.OF_THREE_SETS, "three sets of data"),
+        (left, LATE_LEAVE, numbers.OF_FOUR_RULES, "data of four rules"),
+        (right, SMALL_POOL, numbers.OF_THREE_SETS, "three sets of data"),
     ):
         _panel(axes, results, where.ready, agents)
         axes.set_title(f"{title}; pool of {where.ready}, load {where.load:.0%}", fontsize=9.5)
@@ -32,7 +32,7 @@ def draw(results: Results) -> Figure:
 
 def _panel(axes: Any, results: Results, pool: int, agents: Mapping[str, str]) -> None:
     """Draw a row for each rule and kind of agent; each seed is a point with its interval."""
-    best = tables.best_threshold_rule(results, pool)
+    best = numbers.best_threshold_rule(results, pool)
     rules = {"sjf": "SJF", "fcfs": "FCFS", "value": "HVF", best: "threshold rule"}
     seeds = {arm: len(results.values("value", arm, f"pool {pool}")[0]) for arm in agents}
     points = [("rules", arm, 0, float(row), COLOURS[5]) for row, arm in enumerate(rules)]

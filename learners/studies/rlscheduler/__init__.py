@@ -22,7 +22,7 @@ from simkit.learners.studies.rlscheduler.logs import (
     agents,
     kept,
 )
-from simkit.learners.studies.rlscheduler.tables import FUNCTIONS
+from simkit.learners.studies.rlscheduler.numbers import FUNCTIONS
 from simkit.learners.studies.study import Study
 from simkit.learners.studies.trainings import train
 from simkit.training import Workplace

@@ -12,13 +12,13 @@ from simkit.learners.studies.schedqrm import classifiers, logs
 from simkit.learners.studies.schedqrm.classifiers import BurstSetting, judge_classifiers
 from simkit.learners.studies.schedqrm.judge import judge_arriving, judge_at_once, judge_mistaken
 from simkit.learners.studies.schedqrm.logs import LogSetting, judge_logs, path_of
+from simkit.learners.studies.schedqrm.numbers import FUNCTIONS
 from simkit.learners.studies.schedqrm.pictures import (
     draw_classes,
     draw_loads,
     draw_losses,
     draw_times,
 )
-from simkit.learners.studies.schedqrm.tables import FUNCTIONS
 from simkit.learners.studies.schedqrm.trainings import FULL, QUICK, SchedQRMSetting, trainings
 from simkit.learners.studies.study import Study
 from simkit.learners.studies.trainings import train

@@ -9,7 +9,7 @@ from simkit.learners.studies.pictures import Figure, draw_line, empty_figure, lo
 from simkit.learners.studies.results import Results
 from simkit.learners.studies.schedqrm.classifiers import NETWORK, PAPER
 from simkit.learners.studies.schedqrm.judge import BEST_RULE, REFERENCE, case_of
-from simkit.learners.studies.schedqrm.tables import LABELS, by_class
+from simkit.learners.studies.schedqrm.numbers import LABELS, by_class
 from simkit.learners.studies.schedqrm.trainings import CLASSES, LOADS, PPO, WHOLE
 from simkit.traces.elf_bursts.measurements import LONGEST_S
 

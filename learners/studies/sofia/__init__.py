@@ -9,8 +9,8 @@ from typing import Any, Final
 import polars as pl
 
 from simkit.learners.studies.sofia.judge import METRICS, judge_all
+from simkit.learners.studies.sofia.numbers import FUNCTIONS
 from simkit.learners.studies.sofia.pictures import draw_curves, draw_figure_4
-from simkit.learners.studies.sofia.tables import FUNCTIONS
 from simkit.learners.studies.sofia.trainings import (
     FULL,
     QUICK,

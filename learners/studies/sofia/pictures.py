@@ -11,7 +11,7 @@ from simkit.analysis.plot_style import COLOURS, SOFT
 from simkit.learners.studies.pictures import Figure, distances, empty_figure
 from simkit.learners.studies.results import Results
 from simkit.learners.studies.sofia.judge import HEURISTICS, PACKER, SJF
-from simkit.learners.studies.sofia.tables import HERE, RETURN, SLOWDOWN, curve, rates, smooth
+from simkit.learners.studies.sofia.numbers import HERE, RETURN, SLOWDOWN, curve, rates, smooth
 from simkit.learners.studies.sofia.trainings import METHODS
 
 AGENTS: Final = dict(zip(METHODS, COLOURS, strict=False))

@@ -15,7 +15,7 @@ from simkit.learners.studies.green.trainings import QUICK
 from simkit.learners.studies.rare import PRINTED, STUDY
 from simkit.learners.studies.rare import judge as judge_of_rare
 from simkit.learners.studies.rare.judge import SIZES, Judge, within_12_h
-from simkit.learners.studies.rare.tables import LEAVE, meets, over_best_of, surely_better
+from simkit.learners.studies.rare.numbers import LEAVE, meets, over_best_of, surely_better
 from simkit.learners.studies.results import COLUMNS, Results
 from simkit.learners.studies.study import PAGES
 

@@ -17,8 +17,6 @@ from simkit.learners.studies.page import (
     Contents,
     answer,
     fill,
-    grid,
-    markdown_table,
 )
 from simkit.learners.studies.results import BOUND, Metric, Results, long
 
@@ -159,6 +157,7 @@ def test_what_never_ended_is_infinite_and_has_no_interval():
     slowdown = np.array([[1.0, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, np.inf]])
     found = estimate(slowdown, np.ones(6), np.ones((1, 6)), relation="difference")
     assert found == Estimate(np.inf, None, None, (2.5, np.inf))
+    assert answer(found, ".2f") == "1 of 2 never done"
 
 
 @pytest.mark.parametrize(
@@ -190,27 +189,37 @@ def test_results_are_read_as_they_were_written(tmp_path):
 
 
 def contents(*, small: bool = False) -> Contents:
-    def everyone(found: Results, case: str):
-        asked = {"mean": f"slowdown | {{}} | {case} : .1f", "loud": str.upper,
-                 "over SJF": f"slowdown | {{}} | {case} | over=SJF"}  # fmt: skip
-        return grid(found, found.ranked("slowdown", case), asked)
-
-    functions = {"everyone": everyone, "two": lambda _: 2, "holds": lambda _, word: word == "yes"}
+    functions = {
+        "ranked": lambda found, case: found.ranked("slowdown", case),
+        "table": lambda _: [
+            ("", "n", "text"),
+            ("a", "1.5 (1.0 to 2.0)", "x"),
+            ("b", "–", "2 of 3"),
+        ],
+        "two": lambda _: 2,
+        "holds": lambda _, word: word == "yes",
+    }
     return Contents(results(minutes=12.5, commit="abc"), functions, small)
 
 
 def test_holes_are_filled():
     text = fill(
         "{{number: two}} at {{number: commit}} in {{number: minutes : .1f}} min: "
-        "{{number: slowdown | SJF | 0.7 : .0f}}\n{{table: everyone | 0.7}}", contents()
+        "{{number: slowdown | SJF | 0.7 : .0f}}\n{{table: table}}", contents()
     )  # fmt: skip
-    assert text.splitlines()[0] == "2 at abc in 12.5 min: 4"
-    assert [line.split(" | ")[0] for line in text.splitlines()[3:]] == [
-        "| agent",
-        "| SJF",
-        "| FCFS",
-    ]
-    assert "| SJF | 3.9 | SJF |  |" in text
+    assert text.splitlines() == [
+        "2 at abc in 12.5 min: 4", "|  | n | text |", "| --- | ---: | --- |",
+        "| a | 1.5 (1.0 to 2.0) | x |", "| b | – | 2 of 3 |",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", ["FCFS = last; SJF; agent = ours", "ranked | 0.7"])
+def test_a_row_is_repeated_for_each_arm(asked):
+    row = "| [label] | {{number: slowdown | [arm] | 0.7 | over=SJF : .1f}} | [other] |"
+    found = fill(f"{{{{rows: {asked}}}}}\n{row}\nend", contents()).splitlines()
+    rows = {"last": "2.3", "FCFS": "2.3", "SJF": "", "ours": "0.5", "agent": "0.5"}
+    labels = ["last", "SJF", "ours"] if "=" in asked else ["agent", "SJF", "FCFS"]
+    assert found == [*(f"| {label} | {rows[label]} | [other] |" for label in labels), "end"]
 
 
 @pytest.mark.parametrize(
@@ -224,6 +233,7 @@ def test_a_hole_that_names_nothing_is_refused(hole):
 def test_a_small_version_has_a_dash_for_what_it_does_not_measure():
     page = "{{number: slowdown | agent | 0.9}}, {{verdict: slowdown | agent | 0.9 > 1}}"
     assert fill(page, contents(small=True)) == "–, –"
+    assert fill("{{number: slowdown | agent | 0.9 : .1f ?}}", contents()) == "–"
 
 
 def test_an_answer_has_the_form_asked_for():
@@ -245,10 +255,3 @@ def test_an_answer_has_the_form_asked_for():
 )  # fmt: skip
 def test_a_claim_is_judged_by_its_rule(rule, verdict):
     assert fill(f"{{{{verdict: {rule}}}}}", contents()) == verdict
-
-
-def test_columns_of_numbers_align_right():
-    table = markdown_table(
-        [("", "n", "text"), ("a", "1.5 (1.0 to 2.0)", "x"), ("b", "–", "2 of 3")]
-    )
-    assert table.splitlines()[1] == "| --- | ---: | --- |"

@@ -43,7 +43,7 @@ from simkit.learners.studies.schedqrm.logs import (
     replayed,
     rows_of,
 )
-from simkit.learners.studies.schedqrm.tables import PUBLISHED_F1, bar, below, meet_bar
+from simkit.learners.studies.schedqrm.numbers import PUBLISHED_F1, bar, below, meet_bar
 from simkit.learners.studies.schedqrm.trainings import FULL, KINDS, LOADS, trainings
 from simkit.learners.studies.trainings import in_parallel
 from simkit.traces.elf_bursts import read_bursts

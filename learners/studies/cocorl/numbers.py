@@ -1,9 +1,8 @@
-"""The tables and verdicts of the study of CoCoRL: cost and value, beside rules of equal cost."""
+"""The rows, numbers and verdicts of the study of CoCoRL, beside rules of equal cost."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +12,6 @@ from simkit.analysis.intervals import Estimate
 from simkit.learners.studies.cocorl.trainings import HALF, SHARES
 from simkit.learners.studies.green.judge import HEURISTICS, THRESHOLDS, threshold_of
 from simkit.learners.studies.green.trainings import drawn
-from simkit.learners.studies.page import Rows, grid, told
 from simkit.learners.studies.results import COLUMNS, Results
 
 LOADS: Final = ("20", "40", "60", "80", "100", "120")
@@ -182,90 +180,45 @@ def no_rule_at_par(results: Results) -> bool:
     return rules_at_par(results) == "none"
 
 
-# --- tables ---------------------------------------------------------------------------------------
+# --- rows -----------------------------------------------------------------------------------------
 
 
-def _columns(results: Results) -> dict[str, str | Callable[[str], str]]:
-    """Return the columns of agents, whose rows are keys; a rule has few of them."""
-
-    def share(key: str) -> str:
-        free = key.startswith(("ppo |", drawn("ppo"), "qos", "threshold"))
-        return "" if free else told(results, f"{_over_free(key)} : .2f ±")
-
-    def beside(key: str) -> str:
-        rule = key.startswith(("qos", "threshold"))
-        return "" if rule else told(results, f"{_over_equal(key)} | percent : +.2f ±")
-
-    return {
-        "waiting jobs": "cost | {} : .2f", "of the free agent's": share,
-        "value ratio, %": "value | {} | percent : .2f",
-        "beside the threshold rule of equal cost": beside,
-    }  # fmt: skip
-
-
-def outcome(results: Results) -> Rows:
-    """Return limited and free agents, all trainings together, beside two rules."""
-    labels = {
-        f"{act(arm)} | {TRAINED}": f"{label}, {actions}"
-        for arm, label in (("half-of-ppo", "half of the cost"), ("ppo", "without a limit"))
-        for actions, act in ACTIONS.items()
-    }
+def best_rule(results: Results) -> dict[str, str]:
+    """Return the threshold rule of the highest value → its label."""
     best = _best_rule(results)
-    labels |= {f"qos | {TRAINED}": "QoS", f"{best} | {TRAINED}": THRESHOLD_RULES[best]}
-    more = {PANELS[name]: f"{name} | {{}} | percent : .2f" for name in ("completed", "utilisation")}
-    return grid(results, list(labels), {**_columns(results), **more}, labels=labels)
+    return {best: THRESHOLD_RULES[best]}
 
 
-def every_agent(results: Results) -> Rows:
-    """Return each training, with likeliest and with drawn actions."""
-    names = {
-        act(arm) + key.removeprefix(arm): (arm, seed, actions)
-        for key, (arm, seed) in keys_of(results, AGENTS).items()
-        for actions, act in ACTIONS.items()
-    }
+def every_rule(_: Results) -> Mapping[str, str]:
+    """Return the rules."""
+    return {**HEURISTICS, **THRESHOLD_RULES}
 
-    def theta(key: str) -> str:
-        return theta_words(*at_equal_cost(results, results.ask(f"cost | {key}").value))
 
-    def kept(key: str, what: str, form: str) -> str:
-        arm, seed, _ = names[key]
+def compared(_: Results) -> Mapping[str, str]:
+    """Return who is compared at all loads."""
+    return COMPARED
+
+
+def every_agent(results: Results) -> Iterator[dict[str, str]]:
+    """Yield what the row of each training names, with likeliest and with drawn actions."""
+    for arm, seed in keys_of(results, AGENTS).values():
         known = results.facts["limits"].get(f"{arm}-seed{seed}", {})
-        return format(known[what], form).replace("%", " %") if what in known else ""
-
-    columns = {
-        **_columns(results), "its θ": theta,
-        "limit, jobs": partial(kept, what="limit", form=".2f"),
-        "iterations above it": partial(kept, what="above", form=".0%"),
-        "in the second half": partial(kept, what="late", form=".0%"),
-    }  # fmt: skip
-    labels = {
-        key: f"{AGENTS[arm]}; seed {seed}, {actions}" for key, (arm, seed, actions) in names.items()
-    }
-    return grid(results, list(names), columns, labels=labels, corner="limit")
+        for actions, act in ACTIONS.items():
+            yield {
+                "arm": act(arm), "seed": f"seed={seed}", "free": act("ppo"),
+                "label": f"{AGENTS[arm]}; seed {seed}, {actions}",
+                **{when: format(known[when], form).replace("%", " %") if when in known else ""
+                   for when, form in (("limit", ".2f"), ("above", ".0%"), ("late", ".0%"))},
+            }  # fmt: skip
 
 
-def frontier(results: Results) -> Rows:
-    """Return cost, value, jobs completed and utilisation of the rules."""
-    labels = {**HEURISTICS, **THRESHOLD_RULES}
-    asked = {head: f"{metric} | {{}} | {TRAINED}{' | percent' * (metric != 'cost')} : .2f"
-             for metric, head in PANELS.items()}  # fmt: skip
-    return grid(results, list(labels), asked, labels=labels)
-
-
-def over_loads(results: Results, metric: str) -> Rows:
-    """Return a metric at all loads, and agents less QoS."""
-    form, less, scale = (".1f", "+.2f", " | percent") if metric != "cost" else (".3f", "+.3f", "")
-    asked = {f"{load} %": f"{metric} | {{}} | {load} | {AT_LOAD}{scale}" for load in LOADS}
-    rows = grid(
-        results, list(COMPARED), {load: f"{one} : {form}" for load, one in asked.items()},
-        labels=COMPARED, corner=PANELS[metric],
-    )  # fmt: skip
-    mine = {arm: f"{COMPARED[arm]}, less QoS" for arm in ("ppo", "half-of-ppo")}
-    gaps = {load: f"{one} | less=qos : {less} ±" for load, one in asked.items()}
-    return [*rows, *grid(results, list(mine), gaps, labels=mine)[1:]]
+def theta_of(results: Results, arm: str, seed: str) -> str:
+    """Return the θ of the threshold rule that costs as much as a training's agent: ``seed=N``."""
+    cost = results.ask(f"cost | {arm} | {TRAINED} | {seed}").value
+    return theta_words(*at_equal_cost(results, cost))
 
 
 FUNCTIONS: Final = (
     bar_met, surely_above, surely_below, best_theta, best_theta_over_qos, at_par, rules_at_par,
-    no_rule_at_par, outcome, every_agent, frontier, over_loads,
+    no_rule_at_par, best_rule, every_rule, compared, every_agent, theta_of,
 )  # fmt: skip

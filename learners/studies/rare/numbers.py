@@ -1,4 +1,4 @@
-"""The tables, claims and picture of the comparison with RARE."""
+"""The rows, numbers, verdicts and picture of the comparison with RARE."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from simkit.analysis.plot_style import COLOURS
-from simkit.learners.studies.green.judge import FIT, HEURISTICS, threshold_of
+from simkit.learners.studies.green.judge import HEURISTICS, threshold_of
 from simkit.learners.studies.green.trainings import drawn
-from simkit.learners.studies.page import Rows, grid
 from simkit.learners.studies.pictures import Figure, draw_line, empty_figure, log_ticks
 from simkit.learners.studies.rare.judge import SIZES, within_12_h
 from simkit.learners.studies.results import Results
@@ -23,7 +22,6 @@ AGENTS: Final = {
     AGENT: "RARE", "printed-wind-sun": "RARE", "ppo": "PPO", "rare": "RARE", "ppo-pool5": "PPO",
 }  # fmt: skip
 """Kind of training → its agents' label."""
-NEAR: Final = tuple(map(within_12_h, HEURISTICS))
 LABELS: Final[Mapping[str, str]] = {
     **HEURISTICS,
     **{within_12_h(name): within_12_h(label) for name, label in HEURISTICS.items()},
@@ -32,82 +30,36 @@ LABELS: Final[Mapping[str, str]] = {
 }
 
 
-def _threshold(results: Results, theta: str = "threshold") -> str:
+def rule_of(results: Results, theta: str = "threshold") -> str:
+    """Return the threshold rule whose θ is a fact."""
     return threshold_of(results.facts[theta])
 
 
-def _above(arm: str, case: str, other: str) -> str:
-    return f"value | {arm} | {case} | less={other} | percent : +.2f ±"
+def arms(results: Results, *names: str) -> list[dict[str, str]]:
+    """Return the rows of a table: arms with their labels; a fact stands for its threshold rule.
 
-
-def _columns(case: str, *others: str) -> dict[str, Any]:
-    """Return the columns of everyone in a case, with differences to some of them."""
-    value = f"value | {{}} | {case} | percent"
-    return {
-        "value": value,
-        "of each seed": f"{value} : seeds .2f",
-        **{f"to {LABELS.get(other, other)}": _above("{}", case, other) for other in others},
-        "jobs that wait": f"cost | {{}} | {case} : .1f",
-        "completed, %": f"completed | {{}} | {case} | percent : .1f",
-    }
-
-
-def printed(results: Results, place: str, kind: str) -> Rows:
-    """Return everyone where nobody leaves."""
-    arms = [*HEURISTICS, *NEAR, "value-density", *FIT, kind, drawn(kind)]
-    return grid(results, arms, _columns(f"as printed, {place}", "fcfs", "fit12"), labels=LABELS)
-
-
-def leaving(results: Results, place: str, theta: str, *kinds: str) -> Rows:
-    """Return everyone where late jobs leave, and whether agents meet the bars."""
-    rule, rules = _threshold(results, theta), ("fcfs", "sjf", "value", "value-density", *FIT)
-    agents = [each for kind in kinds for each in (kind, drawn(kind))]
-    case = f"leave, {place}"
-    columns = _columns(case, "qos", rule)
-    if case == LEAVE:
-        columns["of the gap, %"] = f"value | {{}} | {case} | gap=qos | percent : .0f"
-        columns["bars"] = lambda arm: (
-            ("met" if meets(results, arm) else "missed") if arm in agents else ""
-        )
-    return grid(results, ["qos", *rules, rule, *agents], columns, labels=LABELS)
+    ``[threshold]`` in a row is that rule, or the one for a ready pool of 15.
+    """
+    thetas = [name for name in names if name in results.facts] or ["threshold"]
+    rule = rule_of(results, thetas[0])
+    chosen = [rule if name in results.facts else name for name in names]
+    return [{"arm": arm, "label": LABELS.get(arm, arm), "threshold": rule} for arm in chosen]
 
 
 def meets(results: Results, arm: str) -> bool:
     """Return whether agents meet both bars: a gain over QoS, and surely above the threshold."""
     to_qos = results.ask(f"value | {arm} | {LEAVE} | less=qos | percent")
-    to_threshold = results.ask(f"value | {arm} | {LEAVE} | less={_threshold(results)}")
+    to_threshold = results.ask(f"value | {arm} | {LEAVE} | less={rule_of(results)}")
     return bool(
         to_qos.value >= LEAST_GAIN and to_qos.surely(SURE_GAIN) and to_threshold.surely(0.0)
     )
 
 
-def elsewhere(results: Results) -> Rows:
-    """Return differences to QoS where the agents were not trained."""
-    arms = [_threshold(results), "ppo", drawn("ppo"), "rare", drawn("rare")]
-    places = ("90 % of the power", "80 % of the power", "20 units")
-    columns = {place: _above("{}", f"leave, {place}", "qos") for place in places}
-    return grid(results, arms, columns, labels=LABELS)
-
-
-def sizes(results: Results) -> Rows:
-    """Return the agent of several sizes on pools of each size."""
-    case, rules = "leave, {} units", {"QoS": "qos", "fit12": "fit12"}
-    columns = {
-        label: f"value | {arm} | {case} | percent"
-        for label, arm in {**rules, "agent": "sizes"}.items()
-    }
-    rules["the threshold"] = _threshold(results)
-    columns |= {f"to {label}": _above("sizes", case, arm) for label, arm in rules.items()}
-    return grid(results, list(map(str, SIZES)), columns, corner="units")
-
-
-def forecasts(results: Results) -> Rows:
-    """Return everyone with each forecast."""
-    endings = {"": "perfect", ", noisy forecast": "noisy"}
-    arms = {"QoS": "qos", "fit0": "fit0", "agent": "ppo"}
-    columns = {label: f"value | {arm}{{}} | forecasts | percent" for label, arm in arms.items()}
-    columns["agent to QoS"] = _above("ppo{}", "forecasts", "qos{}")
-    return grid(results, list(endings), columns, labels=endings, corner="forecast")
+def bars(results: Results, arm: str) -> str:
+    """Return whether an arm meets both bars, if it is one of agents."""
+    if arm.partition(",")[0] not in AGENTS:
+        return ""
+    return "met" if meets(results, arm) else "missed"
 
 
 # --- claims ---------------------------------------------------------------------------------------
@@ -142,9 +94,7 @@ def surely_better(results: Results, least: str, rules: str, *places: str) -> boo
     return enough and all(gap.surely(0.0) for gap in gaps)
 
 
-FUNCTIONS: Final = (
-    printed, leaving, elsewhere, sizes, forecasts, over_best_of, surely_better
-)  # fmt: skip
+FUNCTIONS: Final = (rule_of, arms, bars, over_best_of, surely_better)
 
 
 # --- picture --------------------------------------------------------------------------------------
@@ -158,7 +108,7 @@ def draw(results: Results) -> Figure:
     _panel(left, results, "as printed", lines, AGENT)
     left.set_title("as printed, 100 %", fontsize=9.5)
     left.set_ylabel("value ratio, points")
-    _panel(right, results, "leave", {**lines, _threshold(results): "threshold"}, "sizes")
+    _panel(right, results, "leave", {**lines, rule_of(results): "threshold"}, "sizes")
     right.set_title("late jobs leave, 120 %", fontsize=9.5)
     right.legend(fontsize=8, ncols=2, loc="center", bbox_to_anchor=(0.6, 0.32))
     return figure

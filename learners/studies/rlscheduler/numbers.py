@@ -1,15 +1,15 @@
-"""The tables of the comparison with RLScheduler."""
+"""The rows, numbers and tables of the comparison with RLScheduler."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 import numpy as np
 
 from simkit.arrays import Floats
-from simkit.learners.studies.page import Rows, grid
+from simkit.learners.studies.page import Rows
 from simkit.learners.studies.results import Results
 from simkit.learners.studies.rlscheduler.judge import (
     OURS,
@@ -37,70 +37,50 @@ BARS: Final[Mapping[str, tuple[Sequence[str], float, str]]] = {
 """Log → rules, the largest allowed ratio to the best one's mean, and that rule in words."""
 
 
-def by_window(results: Results, arm: str, case: str, metric: str = SLOWDOWN) -> Floats:
-    """Return (W,) values of the windows; of scorers the mean over their seeds."""
-    values: Floats = results.values(metric, arm, case)[0].mean(axis=0)
+def _by_window(results: Results, arm: str, case: str) -> Floats:
+    """Return (W,) slowdowns of the windows; of scorers the mean over their seeds."""
+    values: Floats = results.values(SLOWDOWN, arm, case)[0].mean(axis=0)
     return values
 
 
-def won(results: Results, arm: str, case: str, rule: str) -> float:
+def windows_won(results: Results, arm: str, case: str, rule: str) -> str:
     """Return the share of windows in which an arm's slowdown is below a rule's."""
-    return float((by_window(results, arm, case) < by_window(results, rule, case)).mean())
+    won = _by_window(results, arm, case) < _by_window(results, rule, case)
+    return "" if arm == rule else f"{won.mean():.0%}"
 
 
-def bars(results: Results) -> Rows:
-    """Return whether each kind of scorer meets the bar of its log."""
-    rows: list[Sequence[str]] = [
-        ("log", "bar", "scorer", "mean", "mean / rule", "geometric / rule", "windows won",
-         "bar met"),
-    ]  # fmt: skip
-    for name, (rules, share, words) in BARS.items():
-        case = case_of(name, "others")
+def median(results: Results, arm: str, case: str) -> float:
+    """Return the median slowdown of the windows."""
+    return float(np.median(_by_window(results, arm, case)))
+
+
+def geometric_mean(results: Results, arm: str, case: str) -> float:
+    """Return the geometric mean slowdown of the windows."""
+    return float(np.exp(np.log(_by_window(results, arm, case)).mean()))
+
+
+def bars(results: Results) -> Iterator[dict[str, str]]:
+    """Yield whether each kind of scorer meets the bar of its log."""
+    for log, (rules, most, words) in BARS.items():
+        case = case_of(log, "others")
         rule = results.ranked(SLOWDOWN, case, rules)[0]
-        limit = f"at most {share:g} of {words}: {rule}, {results.mean(SLOWDOWN, rule, case):.1f}"
-        for arm in _scorers(results, case):
-            ratio = results.ask(f"{SLOWDOWN} | {arm} | {case} | over={rule}")
-            geometric = results.ask(f"{SLOWDOWN} | {arm} | {case} | geometric over={rule}")
-            over = ratio.value / share - 1
-            rows.append((
-                name, limit, arm, f"{results.mean(SLOWDOWN, arm, case):.1f}", f"{ratio:.2f}",
-                f"{geometric:.2f}", f"{won(results, arm, case, rule):.0%}",
-                "yes" if over <= 0 else f"no, missed by {over:.1%}",
-            ))  # fmt: skip
-    return rows
+        limit = f"at most {most:g} of {words}: {rule}, {results.mean(SLOWDOWN, rule, case):.1f}"
+        for arm in results.arms(SLOWDOWN, case):
+            if arm.startswith("scorer"):
+                ratio = results.ask(f"{SLOWDOWN} | {arm} | {case} | over={rule}").value / most
+                met = "yes" if ratio <= 1 else f"no, missed by {ratio - 1:.1%}"
+                yield {"log": log, "limit": limit, "arm": arm, "rule": rule, "met": met}
 
 
-def _scorers(results: Results, case: str) -> list[str]:
-    return [arm for arm in results.arms(SLOWDOWN, case) if arm.startswith("scorer")]
+def best_rule(results: Results, case: str) -> str:
+    """Return the rule with the lowest mean on a set of windows."""
+    return next(arm for arm in results.ranked(SLOWDOWN, case) if arm in RULES)
 
 
-def standings(results: Results, case: str) -> Rows:
-    """Return everyone on a set of windows, beside the rule with the lowest mean there."""
-    order = results.ranked(SLOWDOWN, case)
-    best = next(arm for arm in order if arm in RULES)
-    asked = f"{SLOWDOWN} | {{}} | {case}"
-    return grid(
-        results,
-        order,
-        {
-            "mean": f"{asked} : .1f",
-            "of each seed": f"{asked} : seeds .1f",
-            "median": lambda arm: f"{np.median(by_window(results, arm, case)):.1f}",
-            "geometric mean": lambda arm: f"{_geometric_mean(results, arm, case):.1f}",
-            f"mean / {best}": f"{asked} | over={best} : .2f ±",
-            f"geometric / {best}": f"{asked} | geometric over={best} : .2f ±",
-            "windows won": lambda arm: (
-                "" if arm == best else f"{won(results, arm, case, best):.0%}"
-            ),
-            "makespan": f"makespan_s | {{}} | {case} | geometric over={best} : .2f",
-            "area-weighted wait, h": f"area_weighted_wait_s | {{}} | {case} | hours : .1f",
-            "longest wait, h": f"longest_wait_s | {{}} | {case} | hours : .0f",
-        },
-    )
-
-
-def _geometric_mean(results: Results, arm: str, case: str) -> float:
-    return float(np.exp(np.log(by_window(results, arm, case)).mean()))
+def standings(results: Results, case: str) -> list[dict[str, str]]:
+    """Return everyone on a set of windows, the best first."""
+    best = best_rule(results, case)
+    return [{"arm": arm, "best": best} for arm in results.ranked(SLOWDOWN, case)]
 
 
 def published(results: Results) -> Rows:
@@ -159,4 +139,7 @@ def never_improved(results: Results) -> str:
     return ", ".join(f"`{name}`" for name in results.facts["never better"])
 
 
-FUNCTIONS: Final = (bars, published, standings, as_published, never_improved)
+FUNCTIONS: Final = (
+    windows_won, median, geometric_mean, bars, best_rule, standings, published, as_published,
+    never_improved,
+)  # fmt: skip

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
 from simkit.analysis.intervals import Estimate
@@ -17,14 +16,13 @@ from simkit.learners.studies.deeprm.judge import (
 )
 from simkit.learners.studies.deeprm.trainings import (
     ALL,
-    ALONE,
     COMPLETION,
     FIXED,
     RATES,
     trained_at,
 )
-from simkit.learners.studies.deeprm.withheld import BEST_TETRIS, PLAYED, of_length
-from simkit.learners.studies.page import Contents, Rows, fill, grid, told
+from simkit.learners.studies.deeprm.withheld import PLAYED, of_length
+from simkit.learners.studies.page import Rows
 from simkit.learners.studies.results import Results
 
 OPPONENTS: Final = ("SJF", "Packer", *TETRIS)
@@ -70,68 +68,15 @@ def _against(results: Results, load: int, rules: Iterable[str]) -> Estimate:
     return found
 
 
-# --- tables with a row for each load --------------------------------------------------------------
+# --- rows and tables ------------------------------------------------------------------------------
 
 
-def _asked(question: str, spec: str = ".2f") -> str:
-    return f"{{{{number: {question} : {spec}}}}}"
-
-
-def _at(arm: str, spec: str = ".2f") -> str:
-    return _asked(f"slowdown | {arm} | [case]", spec)
-
-
-def _over(arm: str, rule: str, case: str, spec: str, metric: str = "slowdown") -> str:
-    return _asked(f"{metric} | {arm} | [{case}] | over={rule} | percent", spec)
-
-
-def _among(arm: str, spec: str = ".3f") -> str:
-    return _asked(f"slowdown | {arm} | [sets]", spec)
-
-
-_FIGURE_4: Final = {
-    "load": "[load] %", "SJF": _at("SJF"), "Packer": _at("Packer"),
-    "best Tetris (knob)": f"{_at('[tetris]')} ([knob])", "Random": _at("Random"),
-    "DeepRM": _at("[agent]", ".2f ±"), "each seed": _at("[agent]", "seeds .2f"),
-    "trained at": "[trained]", "over the best, %": _over("[agent]", "[best]", "case", "+.0f ±"),
-    "its completion time over that, %": _over("[agent]", "[best]", "case", "+.0f", "turnaround"),
-    "unfinished": "[unfinished]",
-}  # fmt: skip
-_OTHER_RULES: Final = {
-    "load": "[load] %", "DeepRM": _at("[agent]", ".2f ±"),
-    "best reserving rule": f"{_at('[reserving]')} ([reserving])",
-    "DeepRM over that, %": _over("[agent]", "[reserving]", "case", "+.0f ±"),
-    "best withholding rule": f"{_at('[withholding]')} ([withholding])",
-    "DeepRM over this, %": _over("[agent]", "[withholding]", "case", "+.0f ±"),
-}  # fmt: skip
-_BARS: Final = {
-    "load": "[load] %", "best rule": "[rule], " + _among("[family]"),
-    "one agent over it, %": _over(ALL, "[family]", "sets", "+.1f ±"),
-    "its completion time over that, %": _over(ALL, "[family]", "sets", "+.1f", "turnaround"),
-    "bar": "[bar]", "met": "[met]",
-}  # fmt: skip
-_OURS: Final = {
-    "load": "[load] %",
-    "SJF": _among("SJF"),
-    "Packer": _among("Packer"),
-    "Tetris (knob)": _among("Tetris") + " ([chosen knob])",
-    "headroom (units, steps)": _among("headroom") + " ([headroom])",
-    ALL: _among(ALL, ".3f ±"),
-    "its seeds": _among(ALL, "seeds .3f"),
-    ALONE: _among(ALONE, ".3f ±"),
-    "their seeds": _among(ALONE, "seeds .3f"),
-    "over the best rule, %": _over(ALONE, "[family]", "sets", "+.1f ±"),
-}
-
-
-BY_LOAD: Final[Mapping[str, Mapping[str, str]]] = {
-    "figure 4": _FIGURE_4, "other rules": _OTHER_RULES, "bars": _BARS, "our agents": _OURS,
-}  # fmt: skip
-"""Table → head → cell, with holes for numbers and ``[…]`` for what `_names` gives."""
+def every_load(results: Results) -> list[dict[str, str]]:
+    """Return for each load who is best there, and words: rows of tables."""
+    return [_names(results, load) for load in loads(results)]
 
 
 def _names(results: Results, load: int) -> dict[str, str]:
-    """Return what the rows of a load may name: who is best, and words."""
     case, sets = original(load), seeded(load)
     agent, tetris = deeprm(results, load), best(results, case, TETRIS)
     family, chosen = best(results, sets, FAMILIES), results.facts["chosen rules"][sets]
@@ -152,42 +97,11 @@ def _names(results: Results, load: int) -> dict[str, str]:
     }  # fmt: skip
 
 
-def by_load(results: Results, table: str) -> Rows:
-    """Return one of the tables with a row for each load; a dash: not measured."""
-    return _by_load(results, BY_LOAD[table])
-
-
-def _by_load(results: Results, columns: Mapping[str, str]) -> Rows:
-    rows, contents = [list(columns)], Contents(results, small=True)
-    for load in loads(results):
-        names = _names(results, load)
-        cells = [
-            re.sub(r"\[([a-z ]+)\]", lambda name: names[name[1]], cell)  # noqa: B023
-            for cell in columns.values()
-        ]
-        rows.append([fill(cell, contents) for cell in cells])
-    return rows
-
-
-def by_training(results: Results) -> Rows:
-    """Return all agents of the paper's recipe at all loads."""
-    arms = trainings(results, loads(results)[0])
-    return _by_load(results, {"load": "[load] %", **{arm: _at(arm, ".2f ±") for arm in arms}})
-
-
-# --- further tables -------------------------------------------------------------------------------
-
-
-def objectives(results: Results) -> Rows:
-    """Return figure 5: two objectives at 130 %."""
-    case, arm = original(130), deeprm(results, 130)
-    return grid(
-        results,
-        ["SJF", "Packer", best(results, case, TETRIS), "Random", arm, COMPLETION],
-        {"mean slowdown": f"slowdown | {{}} | {case}",
-         "mean completion time, steps": f"turnaround | {{}} | {case} : .1f"},
-        labels={arm: "DeepRM for slowdown", COMPLETION: "DeepRM for completion time"},
-    )  # fmt: skip
+def objectives(results: Results) -> dict[str, str]:
+    """Return the arms of figure 5, two objectives at 130 %, with their labels."""
+    rules = ("SJF", "Packer", best(results, original(130), TETRIS), "Random")
+    agents = {deeprm(results, 130): "DeepRM for slowdown", COMPLETION: "DeepRM for completion time"}
+    return {**dict.fromkeys(rules, ""), **agents}
 
 
 def learning(results: Results) -> Rows:
@@ -215,10 +129,10 @@ def first_below_tetris(results: Results) -> int | str:
     return int(below[0]) if len(below) else "–"
 
 
-def lengths(results: Results) -> list[int]:
+def lengths(results: Results) -> list[str]:
     """Return the lengths of the jobs that were watched."""
     cases = set(results.rows["case"])
-    return [steps for steps in range(1, 100) if of_length(steps) in cases]
+    return [str(steps) for steps in range(1, 100) if of_length(steps) in cases]
 
 
 def watched(results: Results) -> str:
@@ -226,22 +140,14 @@ def watched(results: Results) -> str:
     return results.arms("steps", PLAYED)[0]
 
 
-def count(results: Results, metric: str, steps: int) -> int:
+def jobs_by_length(results: Results) -> list[dict[str, str]]:
+    """Return what names the rows of figure 7."""
+    return [{"steps": steps, "agent": watched(results)} for steps in lengths(results)]
+
+
+def count(results: Results, metric: str, steps: str) -> int:
     """Return how many jobs of a length there are, or were withheld, all seeds together."""
     return int(results.values(metric, watched(results), of_length(steps))[0].sum().round())
-
-
-def withheld(results: Results) -> Rows:
-    """Return figure 7."""
-    rows = [["length", "jobs", "withheld in some step", "slowdown, DeepRM", "slowdown, Tetris"]]
-    for steps in lengths(results):
-        counts = [f"{count(results, one, steps):,}" for one in ("jobs", "withheld_jobs")]
-        means = [
-            told(results, f"slowdown | {arm} | {of_length(steps)}")
-            for arm in (watched(results), BEST_TETRIS)
-        ]
-        rows.append([str(steps), *counts, *means])
-    return rows
 
 
 # --- numbers and verdicts -------------------------------------------------------------------------
@@ -260,7 +166,9 @@ def over_withholding(results: Results, load: str) -> Estimate:
 def long_jobs(results: Results, metric: str) -> float:
     """Return the share of jobs longer than `SHORT` among all, or among those withheld."""
     numbers = {steps: count(results, metric, steps) for steps in lengths(results)}
-    return sum(numbers[steps] for steps in numbers if steps > SHORT) / max(sum(numbers.values()), 1)
+    return sum(numbers[steps] for steps in numbers if int(steps) > SHORT) / max(
+        sum(numbers.values()), 1
+    )
 
 
 def soon_better(results: Results) -> bool:
@@ -275,6 +183,6 @@ def nearly_always_long(results: Results) -> bool:
 
 
 FUNCTIONS: Final = (
-    by_load, by_training, objectives, learning, withheld, over_the_best, over_withholding,
+    every_load, objectives, learning, jobs_by_length, count, over_the_best, over_withholding,
     first_below_tetris, long_jobs, soon_better, nearly_always_long,
 )  # fmt: skip

@@ -1,9 +1,8 @@
-"""The tables and verdicts of the study of Launchpad: bars, rules and agents, agreement."""
+"""The rows, numbers and verdicts of the study of Launchpad: bars, rules and agents, agreement."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from simkit.analysis.intervals import Estimate
@@ -11,7 +10,7 @@ from simkit.learners.studies.green.judge import HEURISTICS, threshold_of
 from simkit.learners.studies.green.trainings import LATE_LEAVE, SMALL_POOL, drawn
 from simkit.learners.studies.launchpad.data import MIXES
 from simkit.learners.studies.launchpad.trainings import KINDS
-from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED, Rows, grid, told
+from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED
 from simkit.learners.studies.results import Results
 
 LARGE, SMALL = LATE_LEAVE.ready, SMALL_POOL.ready
@@ -65,19 +64,11 @@ def bar_met(results: Results, bar: str, actions: str) -> str:
     return f"{sum(met)} of {len(met)}"
 
 
-def outcome(results: Results) -> Rows:
-    """Return the five differences, of each training and of all, and the waiting jobs of each."""
-    rows: list[Sequence[str]] = [("actions", "seed", *BARS, "waiting jobs of the three")]
-    for actions, act in ACTIONS.items():
-        gaps = [difference(bar, actions) for bar in BARS]
-        costs = [f"cost | {act(f'{kind}-combo')} | pool {LARGE}" for kind in KINDS]
-        seeds = len(results.values("cost", act("clone-combo"), f"pool {LARGE}")[0])
-        for label, by in (("all", ""), *((str(seed), f" | seed={seed}") for seed in range(seeds))):
-            waiting = ", ".join(told(results, f"{cost}{by} : .1f") for cost in costs)
-            cells = (told(results, f"{gap}{by} : +.2f ±") for gap in gaps)
-            rows.append((actions, label, *cells, waiting))
-        rows.append((actions, "bars met", *(bar_met(results, bar, actions) for bar in BARS), ""))
-    return rows
+def each_training(results: Results) -> list[dict[str, str]]:
+    """Return what names the rows of the outcome: all trainings together, and each."""
+    seeds = range(len(results.values("cost", "clone-combo", f"pool {LARGE}")[0]))
+    each = [{"label": str(seed), "by": f" | seed={seed}"} for seed in seeds]
+    return [{"label": "all", "by": ""}, *each]
 
 
 def best_threshold_rule(results: Results, pool: int | str) -> str:
@@ -85,24 +76,14 @@ def best_threshold_rule(results: Results, pool: int | str) -> str:
     return threshold_of(results.facts[f"θ, pool {pool}"])
 
 
-def everyone(results: Results, pool: str) -> Rows:
-    """Return the rules and the agents with a ready pool."""
+def everyone(results: Results, pool: str) -> list[dict[str, str]]:
+    """Return the rules and the agents with a ready pool: rows of a table."""
     agents = OF_FOUR_RULES if int(pool) == LARGE else OF_THREE_SETS
-    best, asked = best_threshold_rule(results, pool), f" | {{}} | pool {pool}"
+    best = best_threshold_rule(results, pool)
     labels = {**RULES, best: best.replace("threshold", "threshold rule, θ")}
     for arm, label in agents.items():
         labels |= {act(arm): f"{label}, {actions}" for actions, act in ACTIONS.items()}
-    return grid(
-        results, list(labels),
-        {
-            "value ratio, %": f"value{asked} | percent : .2f",
-            "points over QoS": f"value{asked} | less=qos | percent : +.2f ±",
-            "over the threshold rule": f"value{asked} | less={best} | percent : +.2f ±",
-            "waiting jobs": f"cost{asked} : .1f",
-            "jobs completed, %": f"completed{asked} | percent : .1f",
-        },
-        labels=labels,
-    )  # fmt: skip
+    return [{"arm": arm, "label": label, "threshold": best} for arm, label in labels.items()]
 
 
 def spread(results: Results, kind: str, actions: str) -> float:
@@ -110,30 +91,6 @@ def spread(results: Results, kind: str, actions: str) -> float:
     arms = [ACTIONS[actions](f"{kind}-{data}-pool{SMALL}") for data in MIXES]
     values = [100 * results.mean("value", arm, f"pool {SMALL}") for arm in arms]
     return max(values) - min(values)
-
-
-def agreements(results: Results) -> Rows:
-    """Return table 7.1: of all decisions, and of those with a choice."""
-    labels = {
-        act(kind): f"{label}, {actions}"
-        for kind, label in LABELS.items()
-        for actions, act in ACTIONS.items()
-    }
-
-    def both(arm: str, case: str) -> str:
-        asked = f"{arm} | {case} | percent : .0f"
-        shares = ("agreement", "agreement with a choice")
-        return " / ".join(told(results, f"{share} | {asked}") for share in shares)
-
-    def published(arm: str) -> str:
-        shares = TABLE_7_1.get(arm.partition(",")[0], ())
-        return " / ".join(f"{100 * share:.0f}" for share in shares)
-
-    columns = {f"{label}, pool {SMALL}": partial(both, case=f"pool {SMALL}, {data}")
-               for data, label in DATA.items()}  # fmt: skip
-    columns[f"four rules, pool {LARGE}"] = partial(both, case=f"pool {LARGE}, combo")
-    labels["qos"] = "the rule QoS itself"
-    return grid(results, list(labels), {**columns, "dissertation": published}, labels=labels)
 
 
 def closest(results: Results, data: str) -> float:
@@ -210,6 +167,6 @@ def agreement_falls(results: Results) -> str:
 
 
 FUNCTIONS: Final = (
-    outcome, bar_met, everyone, spread, agreements, closest, above, below, alike, no_worse,
+    each_training, bar_met, everyone, spread, closest, above, below, alike, no_worse,
     near_the_published, agreement_falls,
 )  # fmt: skip

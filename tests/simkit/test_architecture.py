@@ -57,7 +57,8 @@ REST = "..."
 """All parts of a folder that its floors do not name."""
 PARTS = {
     "learners": (
-        "studies", REST, "games", "run_times scorers lockstep", "common", "networks", "pretrained",
+        "studies", REST, "games", "run_times scorers lockstep", "pools", "common", "networks",
+        "pretrained",
     ),
     "verify": (
         "__init__", "site", REST, "audited_run", "input_tasks", "inputs", "folder", "audit",

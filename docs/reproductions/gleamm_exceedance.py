@@ -21,7 +21,7 @@ from rare_battery import algorithm_5
 from simkit.analysis.plot_style import COLOURS, INK, save_picture
 from simkit.arrays import Floats
 from simkit.learners.studies.page import markdown_table
-from simkit.learners.studies.study import empty_figure
+from simkit.learners.studies.pictures import empty_figure
 from simkit.power.battery import Battery
 from simkit.power.controller import SiteState, SourceOrder
 from simkit.power.facts import BatteryFacts

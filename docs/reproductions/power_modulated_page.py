@@ -17,7 +17,7 @@ from simkit.analysis.intervals import Estimate, estimate
 from simkit.analysis.plot_style import COLOURS, save_picture
 from simkit.arrays import Floats
 from simkit.learners.studies.page import Rows, markdown_table
-from simkit.learners.studies.study import empty_figure
+from simkit.learners.studies.pictures import empty_figure
 from simkit.text import counted
 
 if TYPE_CHECKING:

@@ -1,29 +1,37 @@
 """Fills the holes of a page: Markdown written by hand, whose numbers follow from results.
 
 ``{{number: QUESTION : FORMAT}}``
-    The answer to a question, see `Results.ask`, or one of the study's own numbers by its name. The
-    format is that of Python for a number, by default ``.2f``; further words: ``±`` adds the
-    interval, ``low`` and ``high`` give a bound alone, ``seeds`` lists the training seeds.
+    The answer to a question, see `Results.ask`. The format is that of Python for a number, by
+    default ``.2f``; further words: ``±`` adds the interval, ``low`` and ``high`` give a bound
+    alone, ``seeds`` lists the training seeds, ``?`` gives a dash for what was not measured.
+``{{verdict: QUESTION >= NUMBER}}``
+    Whether a claim is confirmed: the value is as claimed, and the interval excludes no effect.
+``{{rows: ARM = LABEL; ARM; …}}``
+    The next line is a row of a table: it is repeated for each arm, with ``[arm]`` and ``[label]``
+    in it replaced.
 ``{{table: NAME}}``
-    One of the study's tables.
-``{{claims: HEAD | HEAD | …}}``
-    The claims, their columns under these heads.
+    A table that is not written row by row.
+
+A study's own functions of results are called by their names, with spaces for underscores, and with
+the words that follow: ``{{rows: standings | HPC2N}}``, ``{{number: over the best | 70 : +.0f}}``.
+A verdict may be one that returns whether a claim is confirmed; rows may be one that returns arms,
+arm → label, or for each row what replaces the words in brackets.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from math import inf, isfinite
 from typing import Any, Final
 
 from simkit.analysis.intervals import Estimate
 from simkit.errors import RunError, did_you_mean
 from simkit.learners.studies.results import Results
 
-__all__ = ["CONFIRMED", "NOT_CONFIRMED", "NOT_TESTED", "SMALLER", "Claim", "Contents", "answer",
-           "fill", "grid", "holes", "markdown_table", "told"]  # fmt: skip
+__all__ = ["CONFIRMED", "NOT_CONFIRMED", "SMALLER", "Contents", "Rows", "answer", "fill", "judged",
+           "markdown_table", "told", "verdict"]  # fmt: skip
 
 Rows = Sequence[Sequence[str]]
 """A table as text: the head, then the rows."""
@@ -31,39 +39,9 @@ CONFIRMED: Final = "confirmed"
 SMALLER: Final = "not confirmed: smaller"
 """There is an effect in the claimed direction, but not of the claimed size."""
 NOT_CONFIRMED: Final = "not confirmed"
-NOT_TESTED: Final = "not tested"
-_HOLE: Final = re.compile(r"\{\{(number|table|claims): *(.*?) *\}\}")
+_HOLE: Final = re.compile(r"\{\{(number|verdict|table): *(.*?) *\}\}")
+_ROW: Final = re.compile(r"^\{\{rows: *(.*?) *\}\}\n(.*)$", re.MULTILINE)
 _RULE: Final = re.compile(r"(.*) (>=|<=|>|<) (\S+)")
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A published claim, and what was measured."""
-
-    figure: str
-    """Figure or section of the paper."""
-    published: str
-    """Its number or words."""
-    measured: str = ""
-    """What we found, with holes for the numbers."""
-    rule: str | Callable[[Results], str] = ""
-    """``QUESTION >= NUMBER``: confirmed if the value is as claimed and the interval excludes no
-    effect; or a function that returns the verdict; empty for a claim that is not tested."""
-    more: tuple[str, ...] = ()
-    """Further cells, with holes."""
-
-    def verdict(self, results: Results) -> str:
-        """Return whether the claim is confirmed."""
-        if callable(self.rule):
-            return self.rule(results)
-        if not self.rule:
-            return NOT_TESTED
-        parts = _RULE.fullmatch(self.rule)
-        if parts is None:
-            raise RunError(f"claim {self.figure}: {self.rule!r} is not QUESTION >= NUMBER")
-        found, least = results.ask(parts[1]), float(parts[3])
-        no_effect = 1.0 if "over=" in parts[1] and "percent" not in parts[1] else 0.0
-        return judged(found, parts[2], least, no_effect)
 
 
 def judged(found: Estimate, sign: str, least: float, no_effect: float = 0.0) -> str:
@@ -93,61 +71,83 @@ class Contents:
     """What a page's holes may name."""
 
     results: Results
-    numbers: Mapping[str, Callable[[Results], Any]]
-    tables: Mapping[str, Callable[[Results], Rows]]
-    claims: Sequence[Claim] = ()
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    """The study's own: called with results, and with what follows the name in a hole."""
     small: bool = False
     """Whether a small version may lack what a hole names: it then gets a dash."""
-
-
-def holes(text: str) -> str:
-    """Return a text whose every ``[QUESTION : FORMAT]`` is a hole for a number."""
-    return re.sub(r"\[(.*?)\]", r"{{number: \1}}", text)
 
 
 def fill(text: str, contents: Contents) -> str:
     """Return a page with its holes filled; raises RunError for one that names nothing."""
 
     def filled(hole: re.Match[str]) -> str:
-        kind, inside = hole[1], hole[2]
-        if kind == "number":
-            return _or_dash(contents, lambda: _number(inside, contents))
+        kind, (asked, _, spec) = hole[1], (part.strip() for part in hole[2].partition(" : "))
         if kind == "table":
-            return markdown_table(_known(contents.tables, inside, "table")(contents.results))
-        return markdown_table(_claim_rows([each.strip() for each in inside.split("|")], contents))
+            return markdown_table(_called(asked, contents, required=True))
+        try:
+            return _filled(kind, asked, spec, contents)
+        except RunError:
+            if contents.small or "?" in spec:
+                return "–"
+            raise
 
-    return _HOLE.sub(filled, text)
+    return _HOLE.sub(filled, _ROW.sub(lambda hole: _repeated(hole[1], hole[2], contents), text))
 
 
-def _or_dash(contents: Contents, found: Callable[[], str]) -> str:
+def _filled(kind: str, asked: str, spec: str, contents: Contents) -> str:
+    found = _called(asked, contents)
+    if kind == "number":
+        return told(contents.results, f"{asked} : {spec}") if found is None else answer(found, spec)
+    if found is None:
+        return verdict(contents.results, asked)
+    return found if isinstance(found, str) else CONFIRMED if found else NOT_CONFIRMED
+
+
+def _repeated(asked: str, row: str, contents: Contents) -> str:
+    """Return a row of a table for each arm; of dashes, where a small version has none."""
     try:
-        return found()
+        found = _called(asked, contents)
     except RunError:
         if contents.small:
-            return "–"
+            return re.sub(r"\[[\w ]+\]", "–", row)
         raise
+    if found is None:
+        found = {
+            arm: label for arm, _, label in (o.strip().partition(" = ") for o in asked.split(";"))
+        }
+    if isinstance(found, Mapping):
+        found = [{"arm": arm, "label": label or arm} for arm, label in found.items()]
+    words = [{"arm": one, "label": one} if isinstance(one, str) else one for one in found]
+    return "\n".join(
+        re.sub(r"\[([\w ]+)\]", lambda name: each.get(name[1], name[0]), row)  # noqa: B023
+        for each in words
+    )
 
 
-def _claim_rows(head: Sequence[str], contents: Contents) -> Rows:
-    """Return the claims under a head with as many columns as they have; the verdict comes last."""
-    rows = [head]
-    for claim in contents.claims:
-        cells = [claim.figure, claim.published, claim.measured, *claim.more]
-        cells = cells[: len(head) - 1] + [""] * (len(head) - 1 - len(cells))
-        verdict = _or_dash(contents, partial(claim.verdict, contents.results))
-        rows.append([*(fill(cell, contents) for cell in cells), verdict])
-    return rows
+def _called(asked: str, contents: Contents, *, required: bool = False) -> Any:
+    """Return what a study's function returns; None if it has none of this name."""
+    name, *arguments = (part.strip() for part in asked.split("|"))
+    if name in contents.functions:
+        return contents.functions[name](contents.results, *arguments)
+    if required:
+        raise RunError(f"the page names {name!r}{did_you_mean(name, contents.functions)}")
+    return None
 
 
-def _number(inside: str, contents: Contents) -> str:
-    name, _, spec = (part.strip() for part in inside.partition(" : "))
-    if name in contents.numbers:
-        return answer(contents.numbers[name](contents.results), spec)
-    return told(contents.results, inside)
+def verdict(results: Results, rule: str) -> str:
+    """Return whether ``QUESTION >= NUMBER`` is confirmed."""
+    parts = _RULE.fullmatch(rule)
+    if parts is None:
+        raise RunError(f"{rule!r} is not QUESTION >= NUMBER")
+    no_effect = 1.0 if "over=" in parts[1] and "percent" not in parts[1] else 0.0
+    return judged(results.ask(parts[1]), parts[2], float(parts[3]), no_effect)
 
 
 def answer(found: Any, spec: str = "") -> str:
-    """Return an answer as text, see the format of a hole."""
+    """Return an answer as text, see the format of a hole.
+
+    A mean is infinite if something never ended: the text is then how many trainings that holds for.
+    """
     words = spec.split()
     number = next(
         (word for word in words if word not in _WORDS),
@@ -155,6 +155,10 @@ def answer(found: Any, spec: str = "") -> str:
     )
     if not isinstance(found, Estimate):
         return format(found, number)
+    each = found.by_seed or (found.value,)
+    endless = sum(not isfinite(value) for value in each)
+    if endless and found.value == inf:
+        return "never done" if endless == len(each) else f"{endless} of {len(each)} never done"
     if "seeds" in words:
         return ", ".join(format(each, number) for each in found.by_seed) or "–"
     for word in ("low", "high"):
@@ -164,50 +168,15 @@ def answer(found: Any, spec: str = "") -> str:
     return format(found if "±" in words else Estimate(found.value), number)
 
 
-_WORDS: Final = ("±", "low", "high", "seeds")
-
-
-def _known(known: Mapping[str, Any], name: str, what: str) -> Any:
-    if name not in known:
-        raise RunError(f"the page names a {what} {name!r}{did_you_mean(name, known)}")
-    return known[name]
+_WORDS: Final = ("±", "low", "high", "seeds", "?")
 
 
 def told(results: Results, asked: str) -> str:
-    """Return the answer to ``QUESTION : FORMAT`` as text."""
+    """Return the answer to ``QUESTION : FORMAT`` as text; empty for an arm beside itself."""
     question, _, spec = (part.strip() for part in asked.partition(" : "))
-    return answer(results.ask(question), spec)
-
-
-def grid(
-    results: Results,
-    arms: Sequence[str],
-    columns: Mapping[str, str | Callable[[str], str]],
-    *,
-    labels: Mapping[str, str] | None = None,
-    corner: str = "",
-) -> Rows:
-    """Return a table with a row for each arm and a question for each column.
-
-    Args:
-        results: what is asked.
-        arms: the rows.
-        columns: head → ``QUESTION : FORMAT``, with ``{}`` for the arm, or a function of the arm.
-        labels: arm → its label, if it is another.
-        corner: the first head.
-    """
-    rows: list[Sequence[str]] = [[corner, *columns]]
-    for arm in arms:
-        cells = [(labels or {}).get(arm, arm)]
-        for asked in columns.values():
-            if callable(asked):
-                cells.append(asked(arm))
-                continue
-            asked = asked.replace("{}", arm)
-            itself = re.search(r"(?:less|over|gap)=" + re.escape(arm) + r"(?: [|:]|$)", asked)
-            cells.append("" if itself else told(results, asked))
-        rows.append(cells)
-    return rows
+    _, arm, *options = (part.strip() for part in f"{question} | ".split("|"))
+    beside_itself = any(re.fullmatch(f".*(less|over|gap)={re.escape(arm)}", one) for one in options)
+    return "" if beside_itself else answer(results.ask(question), spec)
 
 
 def markdown_table(rows: Rows) -> str:

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import polars as pl
 
 from simkit.analysis.plot_style import save_picture
-from simkit.learners.studies.page import Claim, Contents, Rows, fill
+from simkit.learners.studies.page import Contents, fill
+from simkit.learners.studies.pictures import Figure
 from simkit.learners.studies.results import Metric, Results
 from simkit.learners.studies.trainings import made
 from simkit.training import Workplace
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = ["PAGES", "Study", "empty_figure"]
+__all__ = ["PAGES", "Study"]
 
 PAGES: Final = Path(__file__).parent / "pages"
 """The pages with their holes."""
@@ -48,10 +46,8 @@ class Study(Generic[Size]):
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     width: int = 1
     """See `Results`."""
-    numbers: Mapping[str, Callable[[Results], Any]] = field(default_factory=dict)
-    """Name → a number of the page that is no answer to a question."""
-    tables: Mapping[str, Callable[[Results], Rows]] = field(default_factory=dict)
-    claims: Sequence[Claim] = ()
+    functions: Sequence[Callable[..., Any]] = ()
+    """What the page's holes call by name: tables, verdicts, and numbers that no question asks."""
     pictures: Mapping[str, Callable[[Results], Figure]] = field(default_factory=dict)
     """File without its ending → the picture."""
     pages: Sequence[str] = ()
@@ -90,15 +86,6 @@ class Study(Generic[Size]):
         """Return one of the pages with its holes filled."""
         text = (PAGES / f"{page}.md").read_text("utf-8")
         head, _, rest = text.partition("\n\n")
-        contents = Contents(results, self.numbers, self.tables, self.claims, small)
+        functions = {one.__name__.replace("_", " "): one for one in self.functions}
+        contents = Contents(results, functions, small)
         return fill(f"{head}\n\n{SMALL if small else ''}{rest}", contents)
-
-
-def empty_figure(width: float = 8.0, height: float = 3.8) -> Figure:
-    """Return an empty figure of a size in inches; imports matplotlib, which is optional."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure

@@ -20,7 +20,7 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from simkit import plugins
 from simkit.compiled.scope import Chosen, choose, module_of
@@ -50,13 +50,8 @@ from simkit.plugins import author_traceback, instantiate, lines_of_author
 from simkit.policy import Policy
 from simkit.policy.declared import declared_metrics
 from simkit.policy.estimates import Predictor
-from simkit.power.forecast import ERROR_STEP_S
-from simkit.power.signal import parts_of
-from simkit.power.signal_align import Span
-from simkit.power.site import Site, controller_problems, policy_problems
 from simkit.results.all_metrics import build_metrics, failures, measure
 from simkit.results.custom_metrics import CustomMetric
-from simkit.results.energy_bills import energy_table
 from simkit.results.metric import check_trimming
 from simkit.results.run_folder import Run
 from simkit.results.run_info import first_info, peak_memory_bytes
@@ -65,12 +60,16 @@ from simkit.rules import Limits
 from simkit.scenario import ProcessSection, Scenario, refuse_sweep
 from simkit.scenario.cluster import ClusterSection
 from simkit.scenario.policy import RecordedPolicy, policies_in
-from simkit.scenario.power import NoisySection, Power
 from simkit.sections import or_infinite
 from simkit.units import format_duration
 from simkit.workload import RowReport, Trace, Workload
 from simkit.workload.cluster import Cluster, fill_whole_memory
 from simkit.workload.recorded import Past
+from simkit.workload.workload import Span
+
+if TYPE_CHECKING:
+    from simkit.power.site import Site
+    from simkit.scenario.power import Power
 
 Watch = Callable[[Simulation], None]
 """Is called after every decision, e.g. to show progress."""
@@ -163,9 +162,7 @@ def prepare(
     problems += cluster_problems(
         chosen, cluster, scenario if policy is None else None, trace.workload
     )
-    problems += policy_problems(chosen, site)
-    if site is not None:
-        problems += controller_problems(site)
+    problems += _site_problems(chosen, site)
     if problems:
         raise ScenarioError(problems)
     warnings = (
@@ -183,6 +180,16 @@ def prepare(
         scenario, trace, cluster, chosen, predictor, build, site, times, given, custom, past,
         warnings, engine,
     )  # fmt: skip
+
+
+def _site_problems(policy: Policy, site: Site | None) -> list[str]:
+    """Return what the policy, and the site's controller, need and the site lacks."""
+    if site is None and not hasattr(policy, "check_site"):
+        return []
+    from simkit.power.site import controller_problems, policy_problems
+
+    controllers = [] if site is None else controller_problems(site)
+    return policy_problems(policy, site) + controllers
 
 
 def _past_of(scenario: Scenario) -> Past | None:
@@ -238,6 +245,8 @@ def carry_out(
         times["simulate"] -= store.wall_time_s  # spent in between by the recorder
         store.close_tables()
         if experiment.site is not None:
+            from simkit.results.energy_bills import energy_table
+
             with _timed(times, "bills"):
                 store.write("energy", energy_table(store.results(), experiment.site.models))
                 store.close_tables()
@@ -405,6 +414,8 @@ def blaming(experiment: Experiment, when: Callable[[], str]) -> Iterator[None]:
         authors: list[tuple[str, object]] = [("", experiment.policy)]
         authors.append(("the estimator ", experiment.predictor))
         if (site := experiment.site) is not None:
+            from simkit.power.signal import parts_of
+
             authors.append(("the controller ", site.controller))
             signals = [part for whole in site.signals for part in parts_of(whole)]
             authors += [("the signal ", part) for part in reversed(signals)]  # the innermost first
@@ -579,7 +590,9 @@ def _of_forecast(section: Power | None) -> Iterator[Size]:
     steps = math.ceil(forecast.horizon / forecast.step)
     longer = "use a longer step or a shorter horizon"
     yield Size("power.forecast.step", steps, "steps of each forecast", "steps", longer)
-    if isinstance(forecast, NoisySection):
+    if forecast.type == "noisy":
+        from simkit.power.forecast import ERROR_STEP_S
+
         drawn = forecast.horizon / ERROR_STEP_S
         yield Size("power.forecast.horizon", drawn, "errors of each forecast", "steps", longer)
 

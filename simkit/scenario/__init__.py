@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import PurePath
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -35,10 +35,14 @@ from simkit.scenario.policy import (
     PolicySection,
     compat_period_s,
 )
-from simkit.scenario.power import Power
-from simkit.scenario.references import Arguments, Family, FiniteJson, PluginName
-from simkit.scenario.signals import SIGNALS
-from simkit.scenario.value import Value
+from simkit.scenario.references import (
+    ON_DEMAND,
+    Arguments,
+    Family,
+    FiniteJson,
+    OnDemand,
+    PluginName,
+)
 from simkit.scenario.workload import WORKLOADS, WorkloadSection
 from simkit.sections import (
     BrokenRulesError,
@@ -50,6 +54,24 @@ from simkit.sections import (
     schema_of_both,
 )
 from simkit.text import attribute_docstrings
+
+if TYPE_CHECKING:
+    from simkit.scenario.power import Power
+    from simkit.scenario.value import Value
+else:
+
+    def _power() -> type[Section]:
+        from simkit.scenario.power import Power
+
+        return Power
+
+    def _value() -> type[Section]:
+        from simkit.scenario.value import Value
+
+        return Value
+
+    Power = Annotated[Any, OnDemand(_power)]
+    Value = Annotated[Any, OnDemand(_value)]
 
 
 def _reference(name: str) -> str:
@@ -323,9 +345,16 @@ class _Documented(GenerateJsonSchema):
                 properties[name].setdefault("description", text)
         return made
 
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        """Return False for a section on demand, whose class has the title."""
+        on_demand = ON_DEMAND in (schema.get("metadata") or ())
+        return not on_demand and super().field_title_should_be_set(schema)
+
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a scenario file, for editors."""
+    from simkit.scenario.signals import SIGNALS
+
     families: tuple[Family[Any], ...] = (WORKLOADS, SIGNALS)
     models: list[type[Section]] = [Scenario]
     for family in families:

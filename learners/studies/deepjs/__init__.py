@@ -9,8 +9,8 @@ import polars as pl
 
 from simkit.learners.studies.deepjs.agreement import agreement, sliding
 from simkit.learners.studies.deepjs.judge import judge
-from simkit.learners.studies.deepjs.pictures import PICTURES
-from simkit.learners.studies.deepjs.tables import NUMBERS, TABLES
+from simkit.learners.studies.deepjs.numbers import FUNCTIONS
+from simkit.learners.studies.deepjs.pictures import draw_agreement, draw_sliding, draw_test
 from simkit.learners.studies.deepjs.trainings import FULL, QUICK, DeepJSSetting, scenarios
 from simkit.learners.studies.study import Study
 from simkit.learners.studies.trainings import KeptTraining, train
@@ -43,5 +43,9 @@ def measure(place: Workplace, setting: DeepJSSetting) -> tuple[pl.DataFrame, dic
 
 
 STUDY: Final = Study(
-    "deepjs", FULL, QUICK, measure, numbers=NUMBERS, tables=TABLES, pictures=PICTURES
-)
+    "deepjs", FULL, QUICK, measure, functions=FUNCTIONS,
+    pictures={
+        "deepjs-figure4": draw_sliding, "deepjs-figure5": draw_agreement,
+        "deepjs-figure6": draw_test,
+    },
+)  # fmt: skip

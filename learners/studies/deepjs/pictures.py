@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,11 +11,8 @@ from simkit.analysis.plot_style import COLOURS, SOFT
 from simkit.arrays import Floats
 from simkit.learners.studies.deepjs.agreement import AGREEMENT, HALVES, SHOWN
 from simkit.learners.studies.deepjs.judge import BALANCE, FIRST_FIT, LONGEST, RIVALS, TEST
+from simkit.learners.studies.pictures import Figure, empty_figure
 from simkit.learners.studies.results import Results
-from simkit.learners.studies.study import empty_figure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 AGENTS: Final = ("deepjs-paper", BALANCE, "fitness")
 """Arms whose differences are drawn."""
@@ -91,8 +88,3 @@ def _log_scale(set_scale: Any, axis: Any) -> None:
     set_scale("symlog", linthresh=20)
     axis.set_ticks(_MARKS, [f"{mark:,}" for mark in _MARKS])
     axis.minorticks_off()
-
-
-PICTURES: Final[Mapping[str, Callable[[Results], Figure]]] = {
-    "deepjs-figure4": draw_sliding, "deepjs-figure5": draw_agreement, "deepjs-figure6": draw_test,
-}  # fmt: skip

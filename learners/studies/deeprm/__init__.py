@@ -8,8 +8,8 @@ from typing import Any, Final
 import polars as pl
 
 from simkit.learners.studies.deeprm.judge import METRICS, judge_all
-from simkit.learners.studies.deeprm.pictures import PICTURES
-from simkit.learners.studies.deeprm.tables import CLAIMS, CURVE, LEARNING, NUMBERS, TABLES
+from simkit.learners.studies.deeprm.numbers import CURVE, FUNCTIONS, LEARNING
+from simkit.learners.studies.deeprm.pictures import draw_learning, draw_loads, draw_withheld
 from simkit.learners.studies.deeprm.trainings import (
     FULL,
     QUICK,
@@ -51,7 +51,10 @@ def curves(papers: Sequence[Agents]) -> Iterator[pl.DataFrame]:
 
 
 STUDY: Final = Study(
-    "deeprm", FULL, QUICK, measure,
-    metrics=METRICS, numbers=NUMBERS, tables=TABLES, claims=CLAIMS, pictures=PICTURES,
+    "deeprm", FULL, QUICK, measure, metrics=METRICS, functions=FUNCTIONS,
+    pictures={
+        "deeprm-load": draw_loads, "deeprm-learning": draw_learning,
+        "deeprm-withheld": draw_withheld,
+    },
     pages=("deeprm", "deeprm-one-agent"),
 )  # fmt: skip

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
 from simkit.analysis.plot_style import COLOURS
 from simkit.learners.studies.deeprm.judge import TETRIS, WITHHOLDING, original
-from simkit.learners.studies.deeprm.tables import (
+from simkit.learners.studies.deeprm.numbers import (
     CURVE,
     LEARNING,
     best,
@@ -19,14 +18,12 @@ from simkit.learners.studies.deeprm.tables import (
 )
 from simkit.learners.studies.deeprm.trainings import FIXED, RATES, trained_at
 from simkit.learners.studies.deeprm.withheld import BEST_TETRIS, of_length
+from simkit.learners.studies.pictures import Figure, draw_line, empty_figure, log_ticks
 from simkit.learners.studies.results import Results
-from simkit.learners.studies.study import empty_figure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
-def _loads(results: Results) -> Figure:
+def draw_loads(results: Results) -> Figure:
+    """Draw figure 4: mean slowdown over the load, of the best of each kind."""
     figure, x = empty_figure(), loads(results)
     axes = figure.subplots()
     lines = {
@@ -38,20 +35,16 @@ def _loads(results: Results) -> Figure:
     }
     for colour, (label, arms) in zip(COLOURS, lines.items(), strict=False):
         asked = [f"slowdown | {arm} | {original(load)}" for arm, load in zip(arms, x, strict=True)]
-        found = [results.ask(one) for one in asked]
-        y = [one.value for one in found]
-        axes.plot(x, y, marker="o", markersize=3.5, color=colour, label=label)
-    if all(one.low is not None for one in found):
-        low, high = [one.low for one in found], [one.high for one in found]
-        axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
-    axes.set(xlabel="offered load, %", ylabel="mean slowdown", yscale="log")
-    axes.set_yticks([1, 2, 3, 5, 10, 20], labels=["1", "2", "3", "5", "10", "20"])
-    axes.minorticks_off()
+        draw_line(axes, results, x, asked, band=0.2 if label == "DeepRM" else 0.0, color=colour,
+                  label=label, marker="o", markersize=3.5)  # fmt: skip
+    axes.set(xlabel="offered load, %", ylabel="mean slowdown")
+    log_ticks(axes, [1, 2, 3, 5, 10, 20])
     axes.legend()
     return figure
 
 
-def _learning(results: Results) -> Figure:
+def draw_learning(results: Results) -> Figure:
+    """Draw figure 6: slowdown on unseen job sets, and returns, over the iterations."""
     figure = empty_figure()
     left, right = figure.subplots(1, 2)
     arms = [trained_at(load) for load in RATES]
@@ -64,9 +57,8 @@ def _learning(results: Results) -> Figure:
         if arm == trained_at(70):
             values, items = results.values(CURVE, FIXED, LEARNING)
             left.plot(items, values[0], linestyle="--", **style)
-    left.set(xlabel="iteration", ylabel="slowdown on unseen job sets", yscale="log")
-    left.set_yticks([1.5, 2, 3, 5, 9], labels=["1.5", "2", "3", "5", "9"])
-    left.minorticks_off()
+    left.set(xlabel="iteration", ylabel="slowdown on unseen job sets")
+    log_ticks(left, [1.5, 2, 3, 5, 9])
     left.legend(title="dashed: fixed job sets")
     for colour, (metric, label) in zip(
         COLOURS, (("return_best", "best rollout"), ("return", "mean")), strict=False
@@ -78,23 +70,19 @@ def _learning(results: Results) -> Figure:
     return figure
 
 
-def _withheld(results: Results) -> Figure:
+def draw_withheld(results: Results) -> Figure:
+    """Draw figure 7: which lengths are withheld, and slowdown by length."""
     figure = empty_figure()
     left, right = figure.subplots(1, 2)
     steps = lengths(results)
-    held = [count(results, "withheld_jobs", one) for one in steps]
-    left.bar(steps, [one / max(sum(held), 1) for one in held], color=COLOURS[0])
+    x, held = list(map(int, steps)), [count(results, "withheld_jobs", one) for one in steps]
+    left.bar(x, [one / max(sum(held), 1) for one in held], color=COLOURS[0])
     left.set(xlabel="length of the job, steps", ylabel="share of what was withheld")
     for arm, style, colour, label in (
         (watched(results), "o", COLOURS[4], "DeepRM"), (BEST_TETRIS, "s", COLOURS[1], "Tetris"),
     ):  # fmt: skip
         means = [results.mean("slowdown", arm, of_length(one)) for one in steps]
-        right.plot(steps, means, style, color=colour, label=label)
+        right.plot(x, means, style, color=colour, label=label)
     right.set(xlabel="length of the job, steps", ylabel="mean slowdown")
     right.legend()
     return figure
-
-
-PICTURES: Final[Mapping[str, Callable[[Results], Figure]]] = {
-    "deeprm-load": _loads, "deeprm-learning": _learning, "deeprm-withheld": _withheld,
-}  # fmt: skip

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from simkit.analysis.plot_style import COLOURS
 from simkit.learners.studies.green.trainings import LATE_LEAVE, SMALL_POOL
-from simkit.learners.studies.launchpad import tables
-from simkit.learners.studies.launchpad.tables import ACTIONS
+from simkit.learners.studies.launchpad import numbers
+from simkit.learners.studies.launchpad.numbers import ACTIONS
+from simkit.learners.studies.pictures import Figure, distances, empty_figure
 from simkit.learners.studies.results import Results
-from simkit.learners.studies.study import empty_figure
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _COLOURS: Final = dict(zip(ACTIONS, (COLOURS[0], COLOURS[1]), strict=True))
 
@@ -24,8 +20,8 @@ def draw(results: Results) -> Figure:
     figure = empty_figure(9.0, 4.2)
     left, right = figure.subplots(1, 2)
     for axes, where, agents, title in (
-        (left, LATE_LEAVE, tables.OF_FOUR_RULES, "data of four rules"),
-        (right, SMALL_POOL, tables.OF_THREE_SETS, "three sets of data"),
+        (left, LATE_LEAVE, numbers.OF_FOUR_RULES, "data of four rules"),
+        (right, SMALL_POOL, numbers.OF_THREE_SETS, "three sets of data"),
     ):
         _panel(axes, results, where.ready, agents)
         axes.set_title(f"{title}; pool of {where.ready}, load {where.load:.0%}", fontsize=9.5)
@@ -34,9 +30,9 @@ def draw(results: Results) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, results: Results, pool: int, agents: Mapping[str, str]) -> None:
+def _panel(axes: Any, results: Results, pool: int, agents: Mapping[str, str]) -> None:
     """Draw a row for each rule and kind of agent; each seed is a point with its interval."""
-    best = tables.best_threshold_rule(results, pool)
+    best = numbers.best_threshold_rule(results, pool)
     rules = {"sjf": "SJF", "fcfs": "FCFS", "value": "HVF", best: "threshold rule"}
     seeds = {arm: len(results.values("value", arm, f"pool {pool}")[0]) for arm in agents}
     points = [("rules", arm, 0, float(row), COLOURS[5]) for row, arm in enumerate(rules)]
@@ -49,11 +45,9 @@ def _panel(axes: Axes, results: Results, pool: int, agents: Mapping[str, str]) -
     ]  # fmt: skip
     named = set[str]()
     for label, arm, seed, at, colour in points:
-        found = results.ask(f"value | {arm} | pool {pool} | less=qos | seed={seed} | percent")
-        reach = None
-        if found.low is not None and found.high is not None:
-            reach = [[found.value - found.low], [found.high - found.value]]
-        axes.errorbar([found.value], [at], xerr=reach, fmt="o", markersize=3.5, color=colour,
+        asked = f"value | {arm} | pool {pool} | less=qos | seed={seed} | percent"
+        value, reach = distances(results, [asked])
+        axes.errorbar(value, [at], xerr=reach, fmt="o", markersize=3.5, color=colour,
                       elinewidth=1.0, label=None if label in named else label)  # fmt: skip
         named.add(label)
     axes.axvline(0.0, color=COLOURS[5], linewidth=0.7)

@@ -7,7 +7,7 @@ from typing import Any, Final
 import polars as pl
 
 from simkit.learners.studies.logs.judge import hold_of, judge_all
-from simkit.learners.studies.logs.tables import CLAIMS, NUMBERS, TABLES
+from simkit.learners.studies.logs.numbers import FUNCTIONS
 from simkit.learners.studies.logs.trainings import FULL, JOBS, QUICK, LogsSetting, agents, kept
 from simkit.learners.studies.study import Study
 from simkit.learners.studies.trainings import train
@@ -29,6 +29,4 @@ def measure(place: Workplace, setting: LogsSetting) -> tuple[pl.DataFrame, dict[
     return judge_all(place, setting), facts
 
 
-STUDY: Final = Study(
-    "logs", FULL, QUICK, measure, width=JOBS, numbers=NUMBERS, tables=TABLES, claims=CLAIMS
-)
+STUDY: Final = Study("logs", FULL, QUICK, measure, width=JOBS, functions=FUNCTIONS)

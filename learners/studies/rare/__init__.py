@@ -21,7 +21,7 @@ from simkit.learners.studies.green.trainings import (
     training,
 )
 from simkit.learners.studies.rare.judge import SIZES, Judge
-from simkit.learners.studies.rare.tables import CLAIMS, NUMBERS, TABLES, draw
+from simkit.learners.studies.rare.numbers import FUNCTIONS, draw
 from simkit.learners.studies.study import Study
 from simkit.learners.studies.trainings import KeptTraining, train
 from simkit.training import Workplace
@@ -90,6 +90,5 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
 
 
 STUDY: Final = Study(
-    "rare", FULL, replace(QUICK, hours=100), measure,
-    numbers=NUMBERS, tables=TABLES, claims=CLAIMS, pictures={"rare": draw},
-)  # fmt: skip
+    "rare", FULL, replace(QUICK, hours=100), measure, functions=FUNCTIONS, pictures={"rare": draw}
+)

@@ -22,7 +22,7 @@ from simkit.learners.studies.rlscheduler.logs import (
     agents,
     kept,
 )
-from simkit.learners.studies.rlscheduler.tables import TABLES, numbers_as_published
+from simkit.learners.studies.rlscheduler.numbers import FUNCTIONS
 from simkit.learners.studies.study import Study
 from simkit.learners.studies.trainings import train
 from simkit.training import Workplace
@@ -49,14 +49,4 @@ def _hold(log: Log) -> str:
     return "; ".join(choose_hold(log, part).words for part in log.parts)
 
 
-STUDY: Final = Study(
-    "rlscheduler", FULL, QUICK, measure,
-    width=JOBS,
-    tables=TABLES,
-    numbers={
-        "as published": numbers_as_published,
-        "never better": lambda results: ", ".join(
-            f"`{name}`" for name in results.facts["never better"]
-        ),
-    },
-)  # fmt: skip
+STUDY: Final = Study("rlscheduler", FULL, QUICK, measure, width=JOBS, functions=FUNCTIONS)

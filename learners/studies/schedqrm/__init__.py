@@ -12,8 +12,13 @@ from simkit.learners.studies.schedqrm import classifiers, logs
 from simkit.learners.studies.schedqrm.classifiers import BurstSetting, judge_classifiers
 from simkit.learners.studies.schedqrm.judge import judge_arriving, judge_at_once, judge_mistaken
 from simkit.learners.studies.schedqrm.logs import LogSetting, judge_logs, path_of
-from simkit.learners.studies.schedqrm.pictures import PICTURES
-from simkit.learners.studies.schedqrm.tables import NUMBERS, TABLES
+from simkit.learners.studies.schedqrm.numbers import FUNCTIONS
+from simkit.learners.studies.schedqrm.pictures import (
+    draw_classes,
+    draw_loads,
+    draw_losses,
+    draw_times,
+)
 from simkit.learners.studies.schedqrm.trainings import FULL, QUICK, SchedQRMSetting, trainings
 from simkit.learners.studies.study import Study
 from simkit.learners.studies.trainings import train
@@ -81,6 +86,9 @@ STUDY: Final = Study(
     "schedqrm",
     Size(classifiers.FULL, FULL, logs.FULL),
     Size(classifiers.QUICK, QUICK, logs.QUICK),
-    measure,
-    metrics=logs.METRICS, numbers=NUMBERS, tables=TABLES, pictures=PICTURES,
+    measure, metrics=logs.METRICS, functions=FUNCTIONS,
+    pictures={
+        "schedqrm-burst-loss": draw_losses, "schedqrm-burst-times": draw_times,
+        "schedqrm-classes": draw_classes, "schedqrm-loads": draw_loads,
+    },
 )  # fmt: skip

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
-
 import numpy as np
 
 from simkit.analysis.plot_style import COLOURS, SOFT
+from simkit.learners.studies.pictures import Figure, draw_line, empty_figure, log_ticks
 from simkit.learners.studies.results import Results
 from simkit.learners.studies.schedqrm.classifiers import NETWORK, PAPER
 from simkit.learners.studies.schedqrm.judge import BEST_RULE, REFERENCE, case_of
-from simkit.learners.studies.schedqrm.tables import LABELS, by_class
+from simkit.learners.studies.schedqrm.numbers import LABELS, by_class
 from simkit.learners.studies.schedqrm.trainings import CLASSES, LOADS, PPO, WHOLE
-from simkit.learners.studies.study import empty_figure
 from simkit.traces.elf_bursts.measurements import LONGEST_S
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
-
-def losses(results: Results) -> Figure:
+def draw_losses(results: Results) -> Figure:
     """Draw the paper's figure 3: the mean loss of each pass, a line for each draw."""
     figure = empty_figure(10.4, 3.6)
     for axes, model, colour in zip(figure.subplots(1, 2), (PAPER, NETWORK), COLOURS, strict=False):
@@ -33,7 +27,7 @@ def losses(results: Results) -> Figure:
     return figure
 
 
-def times(results: Results) -> Figure:
+def draw_times(results: Results) -> Figure:
     """Draw measured against predicted burst times of the models that predict one."""
     models = results.arms("run_time_s", "times")
     figure = empty_figure(4.4 * len(models), 4.4)
@@ -48,7 +42,7 @@ def times(results: Results) -> Figure:
     return figure
 
 
-def classes(results: Results) -> Figure:
+def draw_classes(results: Results) -> Figure:
     """Draw the paper's figure 4: mean and largest slowdown by class."""
     figure, number = empty_figure(), np.arange(1, CLASSES + 1)
     for axes, arm in zip(figure.subplots(1, 2, sharey=True), (REFERENCE, WHOLE), strict=True):
@@ -62,32 +56,23 @@ def classes(results: Results) -> Figure:
     return figure
 
 
-def loads(results: Results) -> Figure:
+def draw_loads(results: Results) -> Figure:
     """Draw the paper's figure 5, the slowdown over the load, and its difference to SJF in order."""
     figure = empty_figure()
     left, right = figure.subplots(1, 2)
     arms = ("Packer", "Tetris", "SJF", REFERENCE, BEST_RULE, WHOLE)
     for colour, arm in zip(COLOURS, arms, strict=True):
-        means = [results.mean("slowdown", arm, case_of(load)) for load in LOADS]
-        left.plot(LOADS, means, color=colour, label=LABELS.get(arm, arm), linewidth=1.3)
-    left.set(xlabel="load, %", ylabel="mean slowdown", yscale="log")
-    left.set_yticks([1, 2, 3, 5, 10], labels=["1", "2", "3", "5", "10"])
-    left.minorticks_off()
+        asked = (f"slowdown | {arm} | {case_of(load)}" for load in LOADS)
+        draw_line(left, results, LOADS, asked, color=colour, label=LABELS.get(arm, arm),
+                  linewidth=1.3)  # fmt: skip
+    left.set(xlabel="load, %", ylabel="mean slowdown")
+    log_ticks(left, [1, 2, 3, 5, 10])
     left.legend(fontsize=8)
     for arm, colour in ((BEST_RULE, COLOURS[4]), (WHOLE, COLOURS[5]), (PPO, COLOURS[3])):
         asked = (f"slowdown | {arm} | {case_of(load)} | less={REFERENCE}" for load in LOADS)
-        gaps = [results.ask(one) for one in asked]
-        right.plot(LOADS, [one.value for one in gaps], color=colour, linewidth=1.2,
-                   label=LABELS.get(arm, arm))  # fmt: skip
-        right.fill_between(LOADS, [one.low for one in gaps], [one.high for one in gaps],
-                           color=colour, alpha=0.12, linewidth=0)  # fmt: skip
+        draw_line(right, results, LOADS, asked, band=0.12, color=colour, linewidth=1.2,
+                  label=LABELS.get(arm, arm))  # fmt: skip
     right.axhline(0.0, color=COLOURS[5], linewidth=0.7)
     right.set(xlabel="load, %", ylabel="slowdown less that of SJF in order")
     right.legend(fontsize=8)
     return figure
-
-
-PICTURES: Final[Mapping[str, Callable[[Results], Figure]]] = {
-    "schedqrm-burst-loss": losses, "schedqrm-burst-times": times,
-    "schedqrm-classes": classes, "schedqrm-loads": loads,
-}  # fmt: skip

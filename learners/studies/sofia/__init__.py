@@ -8,10 +8,9 @@ from typing import Any, Final
 
 import polars as pl
 
-from simkit.learners.studies.sofia.claims import CLAIMS
 from simkit.learners.studies.sofia.judge import METRICS, judge_all
+from simkit.learners.studies.sofia.numbers import FUNCTIONS
 from simkit.learners.studies.sofia.pictures import draw_curves, draw_figure_4
-from simkit.learners.studies.sofia.tables import NUMBERS, TABLES
 from simkit.learners.studies.sofia.trainings import (
     FULL,
     QUICK,
@@ -48,10 +47,6 @@ def measure(place: Workplace, setting: SofiaSetting) -> tuple[pl.DataFrame, dict
 
 
 STUDY: Final = Study(
-    "sofia", FULL, QUICK, measure,
-    metrics=METRICS,
-    numbers=NUMBERS,
-    tables=TABLES,
-    claims=CLAIMS,
+    "sofia", FULL, QUICK, measure, metrics=METRICS, functions=FUNCTIONS,
     pictures={"sofia-curves": draw_curves, "sofia-figure4": draw_figure_4},
 )  # fmt: skip

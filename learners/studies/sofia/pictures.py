@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from simkit.analysis.intervals import seed_interval
 from simkit.analysis.plot_style import COLOURS, SOFT
-from simkit.arrays import Floats
+from simkit.learners.studies.pictures import Figure, distances, empty_figure
 from simkit.learners.studies.results import Results
-from simkit.learners.studies.sofia.curves import RETURN, SLOWDOWN, curve, smooth
 from simkit.learners.studies.sofia.judge import HEURISTICS, PACKER, SJF
-from simkit.learners.studies.sofia.tables import HERE, rates
+from simkit.learners.studies.sofia.numbers import HERE, RETURN, SLOWDOWN, curve, rates, smooth
 from simkit.learners.studies.sofia.trainings import METHODS
-from simkit.learners.studies.study import empty_figure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 AGENTS: Final = dict(zip(METHODS, COLOURS, strict=False))
 RULES: Final = {"SJF": COLOURS[4], SJF: COLOURS[5], "Packer": COLOURS[3], PACKER: COLOURS[2]}
@@ -69,7 +63,7 @@ def draw_figure_4(results: Results) -> Figure:
         (0.2, COLOURS[0], "all jobs, to the end", "slowdown"),
         (-0.2, COLOURS[1], "jobs finished in 150 steps", "slowdown at the cut"),
     ):
-        values, errors = _found(results, metric, ((arm, HERE) for arm in arms))
+        values, errors = distances(results, (f"{metric} | {arm} | {HERE}" for arm in arms))
         left.barh(np.arange(len(arms)) + shift, values, 0.38, xerr=errors, color=colour,
                   label=label, error_kw={"linewidth": 0.9, "ecolor": SOFT})  # fmt: skip
     left.set_yticks(range(len(arms)), arms)
@@ -80,7 +74,8 @@ def draw_figure_4(results: Results) -> Figure:
     everywhere = results.arms("slowdown", rates(results)[0])
     for arm, colour in (AGENTS | RULES).items():
         if arm in everywhere:
-            values, errors = _found(results, "slowdown", ((arm, rate) for rate in rates(results)))
+            asked = (f"slowdown | {arm} | {rate}" for rate in rates(results))
+            values, errors = distances(results, asked)
             right.errorbar(
                 [float(rate) for rate in rates(results)], values, errors, color=colour, label=arm,
                 marker="o", markersize=3.5, linewidth=1.3, elinewidth=0.8,
@@ -91,15 +86,3 @@ def draw_figure_4(results: Results) -> Figure:
     right.set_ylim(bottom=0)
     right.legend(fontsize=8.5)
     return figure
-
-
-def _found(
-    results: Results, metric: str, where: Iterable[tuple[str, str]]
-) -> tuple[Floats, Floats]:
-    """Return (n,) means and (2, n) distances to the bounds; 0 where there is no interval."""
-    found = [results.estimate(metric, arm, case) for arm, case in where]
-    values = np.array([one.value for one in found])
-    low, high = (
-        np.array([getattr(one, bound) or one.value for one in found]) for bound in ("low", "high")
-    )
-    return values, np.maximum((values - low, high - values), 0)

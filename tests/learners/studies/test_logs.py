@@ -1,4 +1,4 @@
-"""The study of logs: what agents have not seen, who is judged where, and its tables."""
+"""The study of logs: what agents have not seen, who is judged where, and its numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from simkit.arrays import stream
 from simkit.experiment.workload import read_trace
 from simkit.learners.scorers.job_model import Hold
 from simkit.learners.scorers.search import JobArguments, JobProblem
-from simkit.learners.studies.logs import STUDY, judge, tables
+from simkit.learners.studies.logs import STUDY, judge, numbers
 from simkit.learners.studies.logs.trainings import (
     ALL,
     FULL,
@@ -112,7 +112,7 @@ def results(**turnarounds) -> Results:
     rows = [
         {"arm": arm, "seed": None, "case": "KTH-SP2", "item": JOBS * place // 2, "metric": metric,
          "value": 3600.0 * value * (1 + place % 3)}
-        for arm, value in (dict.fromkeys(tables.ORDERS, 9.0) | turnarounds).items()
+        for arm, value in (dict.fromkeys(numbers.ORDERS, 9.0) | turnarounds).items()
         for metric in ((judge.TURNAROUND,) if arm == BOUND else judge.METRICS)
         for place in range(12)
     ]  # fmt: skip
@@ -123,38 +123,29 @@ def test_shares_of_the_gap_begin_at_the_best_rule_with_requests():
     found = results(
         SAF=4.0, bound=2.0, ppo=3.0, **{"SAF, actual": 2.5, "ppo, actual": 2.5, "SAF, modal": 5.0}
     )
-    head, requested, modal, actual = tables.TABLES["knowledge"](found)
-    assert head[:3] == ("log", "estimates", "SAF")
-    assert requested[:3] == ("KTH-SP2", "requested, from SAF", "")
-    assert requested[head.index("ppo")].startswith("50 (")
-    assert modal[2].startswith("-50 (")
-    assert actual[2].startswith("75 (")
-    (windows,) = tables.TABLES["windows"](found)[1:]
-    assert windows == ("KTH-SP2", "SAF", "SAF", "12", "6", "12", "8.00", "4.00", "2.00")
+    known = [(row["known"], row["label"]) for row in numbers.knowledge(found)]
+    assert known == [("", "requested, from SAF"), ("modal", "modal"), ("actual", "actual")]
+    asked = [("SAF", ""), ("ppo", ""), ("SAF", "modal"), ("SAF", "actual"), ("f2", "actual")]
+    shares = [numbers.share(found, "KTH-SP2", *each).partition(" (")[0] for each in asked]
+    assert shares == ["", "50", "-50", "75", ""]
+    (words,) = numbers.windows(found)
+    assert words == {"log": "KTH-SP2", "rule": "SAF", "fast": "SAF", "windows": "12", "blocks": "6",
+                     "gaps": "12"}  # fmt: skip
 
 
-def test_everyone_has_gains_and_costs_beside_the_best_rule():
+def test_everyone_with_requests_stands_beside_the_best_rule():
     found = results(SAF=4.0, bound=2.0, ppo=3.0, **{"ppo, actual": 2.5, f"evolution, {ALL}": 5.0})
-    head, *rows = tables.TABLES["KTH-SP2"](found)
-    assert [row[0] for row in rows[:3]] == ["ppo", "SAF", f"evolution, {ALL}"]
-    assert len(rows) == len(tables.ORDERS) + 2
-    head, ppo, everywhere = tables.TABLES["gains"](found)
-    assert [cell.partition(" (")[0] for cell in ppo] == [
-        "KTH-SP2", "ppo", "0.75", "0.75", "0.750", "50", "0.75", "0.75", "0.750"
-    ]  # fmt: skip
-    assert everywhere[head.index("/ SAF")].startswith("1.25")
-
-
-def test_a_log_that_was_left_out_is_said_so():
-    assert tables.TABLES["HPC2N"](results(SAF=4.0, bound=2.0)) == [("not in this version",)]
+    rows = numbers.everyone(found, "KTH-SP2")
+    assert [row["arm"] for row in rows[:3]] == ["ppo", "SAF", f"evolution, {ALL}"]
+    assert len(rows) == len(numbers.ORDERS) + 2
+    assert [row["arm"] for row in numbers.agents(found)] == ["ppo", f"evolution, {ALL}"]
 
 
 @pytest.mark.parametrize(
-    ("turnaround", "better", "no_worse"),
-    [(3.0, CONFIRMED, CONFIRMED), (4.0, NOT_CONFIRMED, CONFIRMED), (5.0, NOT_CONFIRMED, NOT_CONFIRMED)],
+    ("turnaround", "better", "no_worse"), [(3.0, True, True), (4.0, False, True), (5.0, False, False)]
 )  # fmt: skip
 def test_verdicts_are_beside_the_best_rule(turnaround, better, no_worse):
-    found = results(SAF=4.0, bound=2.0, evolution=turnaround, **{tables.ONE: turnaround})
-    verdicts = {each.published: each.verdict for each in tables.CLAIMS if each.figure == "KTH-SP2"}
-    told = [verdicts[words](found) for words, *_ in tables.EXPECTED[:3]]
-    assert told == [better, no_worse, better]
+    found, asked = results(SAF=4.0, bound=2.0, evolution=turnaround), ("evolution", "KTH-SP2")
+    expected = CONFIRMED if better else NOT_CONFIRMED
+    assert numbers.is_better(found, *asked) == numbers.closes_some(found, *asked) == expected
+    assert numbers.is_no_worse(found, *asked) is no_worse

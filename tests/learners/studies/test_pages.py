@@ -44,6 +44,14 @@ def test_the_committed_means_are_those_of_the_items(study, tmp_path):
         assert (tmp_path / file).read_bytes() == (COMMITTED / file).read_bytes()
 
 
+@pytest.mark.parametrize("study", STUDIES, ids=NAMES)
+def test_no_function_hides_a_fact_or_a_metric(study):
+    results = study.read(COMMITTED)
+    named = {one.__name__.replace("_", " ") for one in study.functions}
+    assert len(named) == len(study.functions)
+    assert not named & {*results.facts, *results.metrics, *results.rows["metric"]}
+
+
 def test_every_page_belongs_to_a_study():
     assert {page.stem for page in PAGES.glob("*.md")} == {
         page for study in STUDIES for page in study.pages or (study.name,)

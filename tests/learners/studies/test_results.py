@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -14,14 +13,10 @@ from simkit.errors import RunError
 from simkit.learners.studies.page import (
     CONFIRMED,
     NOT_CONFIRMED,
-    NOT_TESTED,
     SMALLER,
-    Claim,
     Contents,
     answer,
     fill,
-    grid,
-    markdown_table,
 )
 from simkit.learners.studies.results import BOUND, Metric, Results, long
 
@@ -162,6 +157,7 @@ def test_what_never_ended_is_infinite_and_has_no_interval():
     slowdown = np.array([[1.0, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, np.inf]])
     found = estimate(slowdown, np.ones(6), np.ones((1, 6)), relation="difference")
     assert found == Estimate(np.inf, None, None, (2.5, np.inf))
+    assert answer(found, ".2f") == "1 of 2 never done"
 
 
 @pytest.mark.parametrize(
@@ -192,45 +188,52 @@ def test_results_are_read_as_they_were_written(tmp_path):
     assert json.loads((tmp_path / "study.json").read_text("utf-8"))["minutes"] == 2
 
 
-def contents(claims=()) -> Contents:
-    return Contents(
-        results(minutes=12.5, commit="abc"), {"two": lambda _: 2},
-        {"everyone": lambda found: grid(
-            found, found.ranked("slowdown", "0.7"),
-            {"mean": "slowdown | {} | 0.7 : .1f", "over SJF": "slowdown | {} | 0.7 | over=SJF",
-             "loud": str.upper},
-        )},
-        claims,
-    )  # fmt: skip
+def contents(*, small: bool = False) -> Contents:
+    functions = {
+        "ranked": lambda found, case: found.ranked("slowdown", case),
+        "table": lambda _: [
+            ("", "n", "text"),
+            ("a", "1.5 (1.0 to 2.0)", "x"),
+            ("b", "–", "2 of 3"),
+        ],
+        "two": lambda _: 2,
+        "holds": lambda _, word: word == "yes",
+    }
+    return Contents(results(minutes=12.5, commit="abc"), functions, small)
 
 
 def test_holes_are_filled():
     text = fill(
         "{{number: two}} at {{number: commit}} in {{number: minutes : .1f}} min: "
-        "{{number: slowdown | SJF | 0.7 : .0f}}\n{{table: everyone}}", contents()
+        "{{number: slowdown | SJF | 0.7 : .0f}}\n{{table: table}}", contents()
     )  # fmt: skip
-    assert text.splitlines()[0] == "2 at abc in 12.5 min: 4"
-    assert [line.split(" | ")[0] for line in text.splitlines()[3:]] == [
-        "| agent",
-        "| SJF",
-        "| FCFS",
-    ]
-    assert "| SJF | 3.9 |  | SJF |" in text
+    assert text.splitlines() == [
+        "2 at abc in 12.5 min: 4", "|  | n | text |", "| --- | ---: | --- |",
+        "| a | 1.5 (1.0 to 2.0) | x |", "| b | – | 2 of 3 |",
+    ]  # fmt: skip
 
 
-@pytest.mark.parametrize("hole", ["{{table: everybody}}", "{{number: three}}"])
+@pytest.mark.parametrize("asked", ["FCFS = last; SJF; agent = ours", "ranked | 0.7"])
+def test_a_row_is_repeated_for_each_arm(asked):
+    row = "| [label] | {{number: slowdown | [arm] | 0.7 | over=SJF : .1f}} | [other] |"
+    found = fill(f"{{{{rows: {asked}}}}}\n{row}\nend", contents()).splitlines()
+    rows = {"last": "2.3", "FCFS": "2.3", "SJF": "", "ours": "0.5", "agent": "0.5"}
+    labels = ["last", "SJF", "ours"] if "=" in asked else ["agent", "SJF", "FCFS"]
+    assert found == [*(f"| {label} | {rows[label]} | [other] |" for label in labels), "end"]
+
+
+@pytest.mark.parametrize(
+    "hole", ["{{table: everybody}}", "{{number: three}}", "{{verdict: hold | yes}}"]
+)
 def test_a_hole_that_names_nothing_is_refused(hole):
-    with pytest.raises(RunError, match="did you mean|no fact|names"):
+    with pytest.raises(RunError, match="did you mean|no fact|names|is not"):
         fill(hole, contents())
 
 
 def test_a_small_version_has_a_dash_for_what_it_does_not_measure():
-    claim = Claim(
-        "6.4", "twice", "{{number: slowdown | agent | 0.9}}", "slowdown | agent | 0.9 > 1"
-    )
-    small = replace(contents([claim]), small=True)
-    page = "{{number: slowdown | agent | 0.9}}, {{number: two}}\n{{claims: a | b | c | d}}"
-    assert fill(page, small).splitlines()[::3] == ["–, 2", "| 6.4 | twice | – | – |"]
+    page = "{{number: slowdown | agent | 0.9}}, {{verdict: slowdown | agent | 0.9 > 1}}"
+    assert fill(page, contents(small=True)) == "–, –"
+    assert fill("{{number: slowdown | agent | 0.9 : .1f ?}}", contents()) == "–"
 
 
 def test_an_answer_has_the_form_asked_for():
@@ -248,18 +251,7 @@ def test_an_answer_has_the_form_asked_for():
      ("slowdown | agent | 0.7 | over=SJF <= 0.1", SMALLER),
      ("slowdown | agent | 0.7 | over=SJF >= 1.1", NOT_CONFIRMED),
      ("slowdown | FCFS | 0.7 | over=SJF | percent >= 100", CONFIRMED),
-     (lambda _: "as printed", "as printed"), ("", NOT_TESTED)],
+     ("holds | yes", CONFIRMED), ("holds | no", NOT_CONFIRMED)],
 )  # fmt: skip
 def test_a_claim_is_judged_by_its_rule(rule, verdict):
-    claim = Claim("6.4", "twice", "{{number: slowdown | agent | 0.7 : .0f}}", rule, more=("†",))
-    row = fill(
-        "{{claims: figure | paper | here | more | verdict}}", contents([claim])
-    ).splitlines()[2]
-    assert row == f"| 6.4 | twice | 2 | † | {verdict} |"
-
-
-def test_columns_of_numbers_align_right():
-    table = markdown_table(
-        [("", "n", "text"), ("a", "1.5 (1.0 to 2.0)", "x"), ("b", "–", "2 of 3")]
-    )
-    assert table.splitlines()[1] == "| --- | ---: | --- |"
+    assert fill(f"{{{{verdict: {rule}}}}}", contents()) == verdict

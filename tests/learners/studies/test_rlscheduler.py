@@ -9,7 +9,12 @@ import pytest
 from simkit.learners.studies.results import COLUMNS
 from simkit.learners.studies.rlscheduler import STUDY
 from simkit.learners.studies.rlscheduler.logs import JOBS, LOGS, RULES, judge_of
-from simkit.learners.studies.rlscheduler.tables import standings
+from simkit.learners.studies.rlscheduler.numbers import (
+    geometric_mean,
+    median,
+    standings,
+    windows_won,
+)
 
 LUBLIN, ARCHIVE = LOGS[0], LOGS[1]
 
@@ -40,24 +45,17 @@ def test_everyone_is_compared_with_the_rule_of_the_lowest_mean():
     slowdown = dict.fromkeys(RULES, (100.0,) * 4) | {"saf": (2.0, 4.0, 8.0, 2.0)}
     rows = [(name, None, values) for name, values in slowdown.items()]
     rows += [("scorer", seed, np.array([1, 4, 2, 1]) * (0.5, 1.5)[seed]) for seed in (0, 1)]
-    factors = {"bounded_slowdown": 1.0, "makespan_s": 10.0, "area_weighted_wait_s": 3600.0,
-               "longest_wait_s": 7200.0}  # fmt: skip
-    table = pl.DataFrame(
-        [{"arm": arm, "seed": seed, "case": "L", "item": 700 * place, "metric": metric,
-          "value": factor * value}
-         for arm, seed, values in rows
-         for place, value in enumerate(values)
-         for metric, factor in factors.items()],
-        schema=COLUMNS,
-    )  # fmt: skip
-    head, *found = standings(STUDY.results(table, {}), "L")
-    scorer = dict(zip(head, found[0], strict=True))
-    assert scorer[""] == "scorer"
-    assert scorer["mean / saf"].startswith("0.50 (")
-    assert scorer["geometric / saf"].startswith("0.50 (")
-    kept = ("mean", "of each seed", "median", "geometric mean", "windows won", "makespan",
-            "area-weighted wait, h", "longest wait, h")  # fmt: skip
-    assert [scorer[name] for name in kept] == [
-        "2.0", "1.0, 3.0", "1.5", "1.7", "75%", "0.50", "2.0", "4"
-    ]  # fmt: skip
-    assert dict(zip(head, found[1], strict=True))["mean / saf"] == ""
+    table = [
+        (arm, seed, "L", 700 * place, "bounded_slowdown", value)
+        for arm, seed, values in rows
+        for place, value in enumerate(values)
+    ]
+    found = STUDY.results(pl.DataFrame(table, COLUMNS, orient="row"), {})
+    first, second, *_ = standings(found, "L")
+    assert (first, second) == ({"arm": "scorer", "best": "saf"}, {"arm": "saf", "best": "saf"})
+    assert (windows_won(found, "scorer", "L", "saf"), windows_won(found, "saf", "L", "saf")) == (
+        "75%",
+        "",
+    )
+    assert median(found, "scorer", "L") == 1.5
+    assert geometric_mean(found, "scorer", "L") == pytest.approx(8**0.25)

@@ -1,0 +1,224 @@
+"""The rows, numbers and verdicts of the study of CoCoRL, beside rules of equal cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from simkit.analysis.intervals import Estimate
+from simkit.learners.studies.cocorl.trainings import HALF, SHARES
+from simkit.learners.studies.green.judge import HEURISTICS, THRESHOLDS, threshold_of
+from simkit.learners.studies.green.trainings import drawn
+from simkit.learners.studies.results import COLUMNS, Results
+
+LOADS: Final = ("20", "40", "60", "80", "100", "120")
+"""Loads of figures 6.4 to 6.8, in percent: the cases."""
+TRAINED: Final = LOADS[-1]
+"""The load at which agents are trained."""
+AT_LOAD: Final = "seed=0"
+"""The agents that are judged at all loads."""
+THRESHOLD_RULES: Final = {threshold_of(theta): f"θ {theta:.2f}" for theta in THRESHOLDS}
+FRONTIER: Final[Mapping[str, str]] = {
+    "ppo": "no limit", "half-of-ppo": "50 %",
+    **{f"limit-{100 * share:.0f}": f"{100 * share:.0f} %" for share in SHARES},
+}  # fmt: skip
+"""Arm of agents that the frontier has → their limit."""
+AGENTS: Final[Mapping[str, str]] = {
+    **FRONTIER, "half-of-ppo-slow": "50 %, integral gain 0.01",
+    "ppo-reject": "no limit, may reject", "half-of-ppo-reject": "50 %, may reject",
+}  # fmt: skip
+PAR: Final = -0.005
+"""A lower bound above this is at par or better: of agents beside QoS or the rule of equal cost."""
+PANELS: Final[Mapping[str, str]] = {
+    "value": "value ratio, %", "completed": "jobs completed, %", "utilisation": "utilisation, %",
+    "cost": "waiting jobs",
+}  # fmt: skip
+"""Metric → label, in the order of figures 6.4 to 6.7."""
+ACTIONS: Final[Mapping[str, Callable[[str], str]]] = {"likeliest": str, "drawn": drawn}
+COMPARED: Final[Mapping[str, str]] = {
+    **HEURISTICS, "ppo": "without a limit", "half-of-ppo": "half of its cost",
+    drawn("ppo"): "without a limit, drawn", drawn("half-of-ppo"): "half of its cost, drawn",
+}  # fmt: skip
+"""Arm → label, of those that are compared at all loads."""
+
+# --- the threshold rule of equal cost -------------------------------------------------------------
+
+
+def equal_to(arm: str) -> str:
+    """Return the arm that is the threshold rule of the same cost as an agent, seed by seed."""
+    return f"threshold rule that costs as {arm}"
+
+
+def at_equal_cost(results: Results, cost: float) -> tuple[float, float, float]:
+    """Return the two θ whose mean costs enclose a cost, and the weight of the dearer one.
+
+    Beyond the cheapest or the dearest rule both are that rule, with a weight of 0 or 1.
+
+    Args:
+        results: hold all threshold rules.
+        cost: waiting jobs, mean over the hours.
+    """
+    costs = {theta: results.mean("cost", threshold_of(theta), TRAINED) for theta in THRESHOLDS}
+    order = sorted(costs, key=costs.__getitem__)
+    if cost < costs[order[0]]:
+        return order[0], order[0], 0.0
+    if cost > costs[order[-1]]:
+        return order[-1], order[-1], 1.0
+    after = max(int(np.searchsorted([costs[theta] for theta in order], cost)), 1)
+    below, above = order[after - 1], order[after]
+    width = costs[above] - costs[below]
+    return below, above, (cost - costs[below]) / width if width > 0 else 0.0
+
+
+def theta_words(below: float, above: float, share: float) -> str:
+    """Return what `at_equal_cost` found as text: ``0.10 to 0.15``."""
+    if below != above:
+        return f"{below:.2f} to {above:.2f}"
+    return f"{below:.2f}, the {'dearest' if share else 'cheapest'}"
+
+
+def equal_cost_rows(results: Results) -> pl.DataFrame:
+    """Return the value of the threshold rule of equal cost for each agent, as a long table.
+
+    It is interpolated item by item, linearly in the mean cost.
+    """
+    tables, case = [], TRAINED
+    agents = results.rows.filter(case=case).drop_nulls("seed").select("arm", "seed")
+    for arm, seed in agents.unique(maintain_order=True).iter_rows():
+        cost = results.mean("cost", arm, case, seed=seed)
+        below, above, share = at_equal_cost(results, cost)
+        cheap, items = results.values("value", threshold_of(below), case)
+        dear, _ = results.values("value", threshold_of(above), case)
+        value = (1.0 - share) * cheap[0] + share * dear[0]
+        row = {"arm": equal_to(arm), "seed": seed, "case": case, "item": items, "metric": "value"}
+        tables.append(pl.DataFrame({**row, "value": value}, schema=COLUMNS))
+    return pl.concat(tables)
+
+
+# --- numbers and verdicts -------------------------------------------------------------------------
+
+
+def keys_of(results: Results, arms: Iterable[str]) -> dict[str, tuple[str, int]]:
+    """Return the key of each training of some arms, ``ARM | CASE | seed=N`` → arm and seed."""
+    return {
+        f"{arm} | {TRAINED} | seed={seed}": (arm, seed)
+        for arm in arms
+        for seed in range(len(results.values("cost", arm, TRAINED)[0]))
+    }
+
+
+def _over_free(key: str) -> str:
+    """Return the question for a cost beside that of the free agents that act in the same way."""
+    return f"cost | {key} | over={drawn('ppo') if drawn('') in key else 'ppo'}"
+
+
+def _over_equal(key: str) -> str:
+    """Return the question for a value less that of the threshold rule of equal cost."""
+    return f"value | {key} | less={equal_to(key.partition(' | ')[0])}"
+
+
+def bar_met(results: Results, actions: str) -> str:
+    """Return how many trainings with half of the cost meet the bar: ``2 of 3``.
+
+    They cost at most half of the free agent, and are at par with the rule of equal cost.
+    """
+    mine = keys_of(results, [ACTIONS[actions]("half-of-ppo")])
+    met = [
+        results.ask(_over_free(key)).value <= HALF and results.ask(_over_equal(key)).surely(PAR)
+        for key in mine
+    ]
+    return f"{sum(met)} of {len(met)}"
+
+
+def _beside_equal(results: Results) -> list[Estimate]:
+    return [results.ask(_over_equal(key)) for key in keys_of(results, FRONTIER)]
+
+
+def surely_above(results: Results) -> int:
+    """Return how many agents are surely above the line of threshold rules."""
+    return sum(gap.surely(0.0) for gap in _beside_equal(results))
+
+
+def surely_below(results: Results) -> int:
+    """Return how many agents are surely below it."""
+    return sum(gap.high is not None and gap.high < 0 for gap in _beside_equal(results))
+
+
+def _best_rule(results: Results) -> str:
+    return results.ranked("value", TRAINED, THRESHOLD_RULES)[-1]
+
+
+def best_theta(results: Results) -> str:
+    """Return the θ of the threshold rule of the highest value on the test streams."""
+    return _best_rule(results).removeprefix("threshold ")
+
+
+def best_theta_over_qos(results: Results) -> Any:
+    """Return by how many points this rule is above QoS."""
+    return results.ask(f"value | {_best_rule(results)} | {TRAINED} | less=qos | percent")
+
+
+def at_par(results: Results, arm: str) -> bool:
+    """Return whether an arm is at par with QoS or better in three metrics at once, at 100 %."""
+    return all(
+        results.ask(f"{metric} | {arm} | 100 | less=qos | {AT_LOAD}").surely(PAR)
+        for metric in ("value", "utilisation", "completed")
+    )
+
+
+def rules_at_par(results: Results) -> str:
+    """Return the rules other than QoS that are at par with it."""
+    found = [HEURISTICS[rule] for rule in HEURISTICS if rule != "qos" and at_par(results, rule)]
+    return ", ".join(found) or "none"
+
+
+def no_rule_at_par(results: Results) -> bool:
+    """Return whether there is none."""
+    return rules_at_par(results) == "none"
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def best_rule(results: Results) -> dict[str, str]:
+    """Return the threshold rule of the highest value → its label."""
+    best = _best_rule(results)
+    return {best: THRESHOLD_RULES[best]}
+
+
+def every_rule(_: Results) -> Mapping[str, str]:
+    """Return the rules."""
+    return {**HEURISTICS, **THRESHOLD_RULES}
+
+
+def compared(_: Results) -> Mapping[str, str]:
+    """Return who is compared at all loads."""
+    return COMPARED
+
+
+def every_agent(results: Results) -> Iterator[dict[str, str]]:
+    """Yield what the row of each training names, with likeliest and with drawn actions."""
+    for arm, seed in keys_of(results, AGENTS).values():
+        known = results.facts["limits"].get(f"{arm}-seed{seed}", {})
+        for actions, act in ACTIONS.items():
+            yield {
+                "arm": act(arm), "seed": f"seed={seed}", "free": act("ppo"),
+                "label": f"{AGENTS[arm]}; seed {seed}, {actions}",
+                **{when: format(known[when], form).replace("%", " %") if when in known else ""
+                   for when, form in (("limit", ".2f"), ("above", ".0%"), ("late", ".0%"))},
+            }  # fmt: skip
+
+
+def theta_of(results: Results, arm: str, seed: str) -> str:
+    """Return the θ of the threshold rule that costs as much as a training's agent: ``seed=N``."""
+    cost = results.ask(f"cost | {arm} | {TRAINED} | {seed}").value
+    return theta_words(*at_equal_cost(results, cost))
+
+
+FUNCTIONS: Final = (
+    bar_met, surely_above, surely_below, best_theta, best_theta_over_qos, at_par, rules_at_par,
+    no_rule_at_par, best_rule, every_rule, compared, every_agent, theta_of,
+)  # fmt: skip

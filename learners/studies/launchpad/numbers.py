@@ -1,0 +1,172 @@
+"""The rows, numbers and verdicts of the study of Launchpad: bars, rules and agents, agreement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from simkit.analysis.intervals import Estimate
+from simkit.learners.studies.green.judge import HEURISTICS, threshold_of
+from simkit.learners.studies.green.trainings import LATE_LEAVE, SMALL_POOL, drawn
+from simkit.learners.studies.launchpad.data import MIXES
+from simkit.learners.studies.launchpad.trainings import KINDS
+from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED
+from simkit.learners.studies.results import Results
+
+LARGE, SMALL = LATE_LEAVE.ready, SMALL_POOL.ready
+"""Places in the two ready pools; their cases are ``pool N``, of agreement ``pool N, DATA``."""
+RULES: Final = {name: HEURISTICS[name] for name in ("qos", "sjf", "fcfs", "value")}
+"""Order → its label in the dissertation, in the order of its tables."""
+LABELS: Final = dict(zip(KINDS, ("clone", "offline", "offline + online"), strict=True))
+DATA: Final = dict(zip(MIXES, ("QoS", "QoS and SJF", "four rules"), strict=True))
+ACTIONS: Final[Mapping[str, Callable[[str], str]]] = {"drawn": drawn, "likeliest": str}
+OF_FOUR_RULES: Final = {
+    **{f"{kind}-combo": label for kind, label in LABELS.items()}, "online": "online alone",
+}  # fmt: skip
+"""Arm at the pool of 15 → label."""
+OF_THREE_SETS: Final = {
+    f"{kind}-{data}-pool{SMALL}": f"{label}: {words}"
+    for kind, label in LABELS.items()
+    for data, words in DATA.items()
+}
+"""Arm at the pool of 5 → label."""
+TABLE_7_1: Final[Mapping[str, tuple[float, ...]]] = {
+    "clone": (0.95, 0.99, 0.98), "offline": (0.91, 0.91, 0.87), "launch": (0.21, 0.21, 0.17),
+}  # fmt: skip
+"""Kind → published action agreement for each of the three data."""
+BARS: Final[Mapping[str, tuple[str, str, Callable[[float], bool]]]] = {
+    "clone − QoS": ("clone", "qos", lambda gap: gap <= -1.0),
+    "offline − clone": ("offline", "clone", lambda gap: gap >= 1.0),
+    "offline − QoS": ("offline", "qos", lambda gap: gap >= -0.5),
+    "off + on − clone": ("launch", "clone", lambda gap: gap > 0.0),
+    "off + on − offline": ("launch", "offline", lambda gap: gap > 0.0),
+}
+"""Difference → its two kinds, and whether a mean in points meets the bar; at the pool of 15."""
+
+
+ALIKE: Final = 1.0
+"""Points of value within which two candidates count as alike; published intervals: ±1.5 to 2.3."""
+NEAR: Final = 5.0
+"""The most points by which an agreement may differ from the published one to count as the same."""
+
+
+def difference(bar: str, actions: str) -> str:
+    """Return the question for one of `BARS`."""
+    act, (mine, other, _) = ACTIONS[actions], BARS[bar]
+    baseline = other if other in RULES else act(f"{other}-combo")
+    return f"value | {act(f'{mine}-combo')} | pool {LARGE} | less={baseline} | percent"
+
+
+def bar_met(results: Results, bar: str, actions: str) -> str:
+    """Return how many seeds meet a bar: ``2 of 3``."""
+    found = results.ask(difference(bar, actions))
+    met = [BARS[bar][2](gap) for gap in found.by_seed or (found.value,)]
+    return f"{sum(met)} of {len(met)}"
+
+
+def each_training(results: Results) -> list[dict[str, str]]:
+    """Return what names the rows of the outcome: all trainings together, and each."""
+    seeds = range(len(results.values("cost", "clone-combo", f"pool {LARGE}")[0]))
+    each = [{"label": str(seed), "by": f" | seed={seed}"} for seed in seeds]
+    return [{"label": "all", "by": ""}, *each]
+
+
+def best_threshold_rule(results: Results, pool: int | str) -> str:
+    """Return the threshold rule that was chosen on other streams."""
+    return threshold_of(results.facts[f"θ, pool {pool}"])
+
+
+def everyone(results: Results, pool: str) -> list[dict[str, str]]:
+    """Return the rules and the agents with a ready pool: rows of a table."""
+    agents = OF_FOUR_RULES if int(pool) == LARGE else OF_THREE_SETS
+    best = best_threshold_rule(results, pool)
+    labels = {**RULES, best: best.replace("threshold", "threshold rule, θ")}
+    for arm, label in agents.items():
+        labels |= {act(arm): f"{label}, {actions}" for actions, act in ACTIONS.items()}
+    return [{"arm": arm, "label": label, "threshold": best} for arm, label in labels.items()]
+
+
+def spread(results: Results, kind: str, actions: str) -> float:
+    """Return the points of value from the best to the worst of three sets of data."""
+    arms = [ACTIONS[actions](f"{kind}-{data}-pool{SMALL}") for data in MIXES]
+    values = [100 * results.mean("value", arm, f"pool {SMALL}") for arm in arms]
+    return max(values) - min(values)
+
+
+def closest(results: Results, data: str) -> float:
+    """Return how often the clone of a mix agrees with the rule that it follows most, in percent."""
+    return 100 * float(results.values("agreement", "clone", f"pool {SMALL}, {data}")[0].max())
+
+
+# --- verdicts -------------------------------------------------------------------------------------
+
+
+def _verdict(holds: Callable[[str], bool]) -> str:
+    """Return the verdict on a claim that does not say how actions are taken.
+
+    `holds` is asked with what follows the kind in the arm of agents that act in a way.
+    """
+    by_drawn, by_likeliest = holds(drawn("")), holds("")
+    if by_drawn == by_likeliest:
+        return CONFIRMED if by_drawn else NOT_CONFIRMED
+    return f"{CONFIRMED} with {'drawn' if by_drawn else 'the likeliest'} actions only"
+
+
+def _gaps(results: Results, act: str, mine: str, others: Iterable[str]) -> list[Estimate]:
+    """Return by how many points of value agents exceed other agents that act alike, or rules."""
+    asked = f"value | {mine}{act} | pool {SMALL if 'pool5' in mine else LARGE}"
+    arms = (one if one in RULES else one + act for one in others)
+    return [results.ask(f"{asked} | less={one} | percent") for one in arms]
+
+
+def above(results: Results, mine: str, *others: str) -> str:
+    """Return whether agents are surely above each of some others in value."""
+    return _verdict(lambda act: all(
+        gap.surely(0.0) for gap in _gaps(results, act, mine, others)
+    ))  # fmt: skip
+
+
+def below(results: Results, mine: str, *others: str) -> str:
+    """Return whether they are surely below."""
+    return _verdict(lambda act: all(
+        gap.high is not None and gap.high < 0.0 for gap in _gaps(results, act, mine, others)
+    ))  # fmt: skip
+
+
+def alike(results: Results, mine: str, *others: str) -> str:
+    """Return whether they are within `ALIKE` points."""
+    return _verdict(lambda act: all(
+        abs(gap.value) <= ALIKE for gap in _gaps(results, act, mine, others)
+    ))  # fmt: skip
+
+
+def no_worse(results: Results, mine: str, *others: str) -> str:
+    """Return whether they are at most `ALIKE` points below."""
+    return _verdict(lambda act: all(
+        gap.value >= -ALIKE for gap in _gaps(results, act, mine, others)
+    ))  # fmt: skip
+
+
+def near_the_published(results: Results, kind: str) -> str:
+    """Return whether agents of a kind agree about as often as in table 7.1, for each data."""
+    return _verdict(lambda act: all(
+        abs(100 * (results.mean("agreement", kind + act, f"pool {SMALL}, {data}") - share)) <= NEAR
+        for data, share in zip(MIXES, TABLE_7_1[kind], strict=True)
+    ))  # fmt: skip
+
+
+def agreement_falls(results: Results) -> str:
+    """Return whether the clone agrees more than offline, and that more than offline + online."""
+
+    def falls(act: str) -> bool:
+        case = f"pool {SMALL}, all data"
+        clone, offline, launch = (results.mean("agreement", kind + act, case) for kind in KINDS)
+        return clone > offline > launch
+
+    return _verdict(falls)
+
+
+FUNCTIONS: Final = (
+    each_training, bar_met, everyone, spread, closest, above, below, alike, no_worse,
+    near_the_published, agreement_falls,
+)  # fmt: skip

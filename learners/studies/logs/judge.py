@@ -13,7 +13,7 @@ import polars as pl
 
 from simkit.arrays import Floats, stream
 from simkit.experiment.workload import read_trace
-from simkit.learners.scorers.job_model import PoolJobs
+from simkit.learners.pools.jobs import PoolJobs
 from simkit.learners.studies.logs.trainings import (
     ALL,
     JOBS,

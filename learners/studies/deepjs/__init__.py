@@ -9,8 +9,7 @@ import polars as pl
 
 from simkit.learners.studies.deepjs.agreement import agreement, sliding
 from simkit.learners.studies.deepjs.judge import judge
-from simkit.learners.studies.deepjs.numbers import FUNCTIONS
-from simkit.learners.studies.deepjs.pictures import draw_agreement, draw_sliding, draw_test
+from simkit.learners.studies.deepjs.page import FUNCTIONS, draw_agreement, draw_sliding, draw_test
 from simkit.learners.studies.deepjs.trainings import FULL, QUICK, DeepJSSetting, scenarios
 from simkit.learners.studies.study import Study
 from simkit.learners.studies.trainings import KeptTraining, train

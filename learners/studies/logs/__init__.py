@@ -7,7 +7,7 @@ from typing import Any, Final
 import polars as pl
 
 from simkit.learners.studies.logs.judge import hold_of, judge_all
-from simkit.learners.studies.logs.numbers import FUNCTIONS
+from simkit.learners.studies.logs.page import FUNCTIONS
 from simkit.learners.studies.logs.trainings import FULL, JOBS, QUICK, LogsSetting, agents, kept
 from simkit.learners.studies.study import Study
 from simkit.learners.studies.trainings import train

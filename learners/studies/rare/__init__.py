@@ -21,7 +21,7 @@ from simkit.learners.studies.green.trainings import (
     training,
 )
 from simkit.learners.studies.rare.judge import SIZES, Judge
-from simkit.learners.studies.rare.numbers import FUNCTIONS, draw
+from simkit.learners.studies.rare.page import FUNCTIONS, draw
 from simkit.learners.studies.study import Study
 from simkit.learners.studies.trainings import KeptTraining, train
 from simkit.training import Workplace

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from trainings import workplace
 
-from simkit.learners.studies.cocorl.numbers import (
+from simkit.learners.studies.cocorl.page import (
     LOADS,
     TRAINED,
     at_equal_cost,

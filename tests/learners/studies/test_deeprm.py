@@ -17,7 +17,7 @@ from simkit.learners.studies.deeprm.judge import (
     original,
     seeded,
 )
-from simkit.learners.studies.deeprm.numbers import every_load
+from simkit.learners.studies.deeprm.page import every_load
 from simkit.learners.studies.deeprm.trainings import (
     ALL,
     ALONE,

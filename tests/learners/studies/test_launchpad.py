@@ -13,7 +13,7 @@ from simkit.learners.games.ready_pool import ReadySource
 from simkit.learners.lockstep.ready_pool.rules import ORDERS
 from simkit.learners.studies.green.circumstances import Circumstances
 from simkit.learners.studies.green.judge import JUDGED, JUDGED_AFRESH, TUNING, Candidate, rule
-from simkit.learners.studies.launchpad import numbers
+from simkit.learners.studies.launchpad import page
 from simkit.learners.studies.launchpad.agreement import agreement
 from simkit.learners.studies.launchpad.data import MIXES, Data, make, seeds_of
 from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED
@@ -75,7 +75,7 @@ def made_up(**over_qos: float) -> Results:
     """Return agents of two seeds with points over QoS by their kind, on the same streams."""
     rng = np.random.default_rng(0)
     qos, rows = rng.uniform(0.4, 0.6, 40), []
-    points = {"qos": 0.0, **{arm: over_qos[arm.split("-")[0]] for arm in numbers.OF_FOUR_RULES}}
+    points = {"qos": 0.0, **{arm: over_qos[arm.split("-")[0]] for arm in page.OF_FOUR_RULES}}
     for arm, more in points.items():
         for seed in (0, 1) if arm != "qos" else (None,):
             for act in ("", ", drawn") if arm != "qos" else ("",):
@@ -90,11 +90,11 @@ def made_up(**over_qos: float) -> Results:
 def test_bars_and_claims_about_four_rules():
     good = made_up(clone=-2.0, offline=-0.2, launch=0.5, online=-0.5)
     bad = made_up(clone=0.0, offline=-3.0, launch=-3.5, online=-9.0)
-    assert {numbers.bar_met(good, bar, "drawn") for bar in numbers.BARS} == {"2 of 2"}
-    assert {numbers.bar_met(bad, bar, "likeliest") for bar in numbers.BARS} == {"0 of 2"}
+    assert {page.bar_met(good, bar, "drawn") for bar in page.BARS} == {"2 of 2"}
+    assert {page.bar_met(bad, bar, "likeliest") for bar in page.BARS} == {"0 of 2"}
     for claim, asked in (
-        (numbers.below, ("clone-combo", "qos")), (numbers.above, ("offline-combo", "clone-combo")),
-        (numbers.no_worse, ("online", "qos", "offline-combo")),
+        (page.below, ("clone-combo", "qos")), (page.above, ("offline-combo", "clone-combo")),
+        (page.no_worse, ("online", "qos", "offline-combo")),
     ):  # fmt: skip
         assert (claim(good, *asked), claim(bad, *asked)) == (CONFIRMED, NOT_CONFIRMED)
 
@@ -105,5 +105,5 @@ def test_a_claim_may_hold_with_one_way_to_act():
     drawn = pl.col("arm").str.ends_with("drawn")
     mixed = Results(pl.concat([good.filter(drawn | pl.col("seed").is_null()), bad.filter(~drawn)])
                     .unique(["arm", "seed", "item"], keep="first", maintain_order=True))  # fmt: skip
-    found = numbers.no_worse(mixed, "online", "offline-combo")
+    found = page.no_worse(mixed, "online", "offline-combo")
     assert found == "confirmed with drawn actions only"

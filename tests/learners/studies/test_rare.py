@@ -15,7 +15,7 @@ from simkit.learners.studies.green.trainings import QUICK
 from simkit.learners.studies.rare import PRINTED, STUDY
 from simkit.learners.studies.rare import judge as judge_of_rare
 from simkit.learners.studies.rare.judge import SIZES, Judge, within_12_h
-from simkit.learners.studies.rare.numbers import LEAVE, meets, over_best_of, surely_better
+from simkit.learners.studies.rare.page import LEAVE, meets, over_best_of, surely_better
 from simkit.learners.studies.results import COLUMNS, Results
 from simkit.learners.studies.study import PAGES
 
@@ -28,7 +28,7 @@ def test_heuristics_plan_for_48_hours_and_everyone_for_12(tmp_path, monkeypatch)
         seen.extend((one.arm, where.max_start) for one in candidates)
         return pl.DataFrame(schema=COLUMNS)
 
-    monkeypatch.setattr(judge_of_rare, "judged", note)
+    monkeypatch.setattr(judge_of_rare.judge, "judged", note)
     judge = Judge(workplace(tmp_path), QUICK)
     judge.printed("here", PRINTED["full"])
     others = (*map(within_12_h, HEURISTICS), "value-density", "fit0", "fit12")

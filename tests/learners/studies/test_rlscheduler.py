@@ -9,7 +9,7 @@ import pytest
 from simkit.learners.studies.results import COLUMNS
 from simkit.learners.studies.rlscheduler import STUDY
 from simkit.learners.studies.rlscheduler.logs import JOBS, LOGS, RULES, judge_of
-from simkit.learners.studies.rlscheduler.numbers import (
+from simkit.learners.studies.rlscheduler.page import (
     geometric_mean,
     median,
     standings,

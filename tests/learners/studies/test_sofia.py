@@ -8,7 +8,7 @@ import pytest
 
 from simkit.learners.studies.results import COLUMNS, Results
 from simkit.learners.studies.sofia.judge import CUT, HEURISTICS, at_the_cut, candidates
-from simkit.learners.studies.sofia.numbers import change, curve, samples_to, saving, smooth
+from simkit.learners.studies.sofia.page import change, curve, samples_to, saving, smooth
 from simkit.learners.studies.sofia.trainings import FULL, LEARNING, METHODS, kept, looks
 
 

@@ -1,4 +1,4 @@
-"""The rows, numbers and verdicts of the study of logs."""
+"""What the page of the study of logs calls by name: rows, numbers, verdicts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from simkit.learners.studies.results import BOUND, Results
 
 SLOWDOWN: Final = "bounded_slowdown"
 ORDERS: Final = (*RULES, "hold")
-
-# --- rows -----------------------------------------------------------------------------------------
 
 
 def best_rule(results: Results, log: str, metric: str = SLOWDOWN) -> str:
@@ -83,9 +81,6 @@ def share(results: Results, log: str, arm: str, known: str) -> str:
     if name not in results.arms(TURNAROUND, log):
         return ""
     return told(results, f"{TURNAROUND} | {name} | {log} | gap={fast} | percent : .0f ±")
-
-
-# --- numbers and verdicts -------------------------------------------------------------------------
 
 
 def over_best_rule(results: Results, arm: str, log: str) -> Estimate:

@@ -1,16 +1,18 @@
-"""The rows, numbers and verdicts of the study of Launchpad: bars, rules and agents, agreement."""
+"""What the page of the study of Launchpad calls by name: rows, numbers, verdicts, pictures."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from simkit.analysis.intervals import Estimate
+from simkit.analysis.plot_style import COLOURS
 from simkit.learners.studies.green.judge import HEURISTICS, threshold_of
 from simkit.learners.studies.green.trainings import LATE_LEAVE, SMALL_POOL, drawn
 from simkit.learners.studies.launchpad.data import MIXES
 from simkit.learners.studies.launchpad.trainings import KINDS
 from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED
+from simkit.learners.studies.pictures import Figure, distances, empty_figure
 from simkit.learners.studies.results import Results
 
 LARGE, SMALL = LATE_LEAVE.ready, SMALL_POOL.ready
@@ -98,9 +100,6 @@ def closest(results: Results, data: str) -> float:
     return 100 * float(results.values("agreement", "clone", f"pool {SMALL}, {data}")[0].max())
 
 
-# --- verdicts -------------------------------------------------------------------------------------
-
-
 def _verdict(holds: Callable[[str], bool]) -> str:
     """Return the verdict on a claim that does not say how actions are taken.
 
@@ -170,3 +169,47 @@ FUNCTIONS: Final = (
     each_training, bar_met, everyone, spread, closest, above, below, alike, no_worse,
     near_the_published, agreement_falls,
 )  # fmt: skip
+
+_COLOURS: Final = dict(zip(ACTIONS, (COLOURS[0], COLOURS[1]), strict=True))
+
+
+def draw(results: Results) -> Figure:
+    """Draw points of value above QoS of rules and agents, with both pools."""
+    figure = empty_figure(9.0, 4.2)
+    left, right = figure.subplots(1, 2)
+    for axes, where, agents, title in (
+        (left, LATE_LEAVE, OF_FOUR_RULES, "data of four rules"),
+        (right, SMALL_POOL, OF_THREE_SETS, "three sets of data"),
+    ):
+        _panel(axes, results, where.ready, agents)
+        axes.set_title(f"{title}; pool of {where.ready}, load {where.load:.0%}", fontsize=9.5)
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
+    return figure
+
+
+def _panel(axes: Any, results: Results, pool: int, agents: Mapping[str, str]) -> None:
+    """Draw a row for each rule and kind of agent; each seed is a point with its interval."""
+    best = best_threshold_rule(results, pool)
+    rules = {"sjf": "SJF", "fcfs": "FCFS", "value": "HVF", best: "threshold rule"}
+    seeds = {arm: len(results.values("value", arm, f"pool {pool}")[0]) for arm in agents}
+    points = [("rules", arm, 0, float(row), COLOURS[5]) for row, arm in enumerate(rules)]
+    points += [
+        (f"{actions} actions", act(arm), seed,
+         row + 0.22 * (2 * way - 1) + 0.1 * (seed - (seeds[arm] - 1) / 2), _COLOURS[actions])
+        for row, arm in enumerate(agents, len(rules))
+        for way, (actions, act) in enumerate(ACTIONS.items())
+        for seed in range(seeds[arm])
+    ]  # fmt: skip
+    named = set[str]()
+    for label, arm, seed, at, colour in points:
+        asked = f"value | {arm} | pool {pool} | less=qos | seed={seed} | percent"
+        value, reach = distances(results, [asked])
+        axes.errorbar(value, [at], xerr=reach, fmt="o", markersize=3.5, color=colour,
+                      elinewidth=1.0, label=None if label in named else label)  # fmt: skip
+        named.add(label)
+    axes.axvline(0.0, color=COLOURS[5], linewidth=0.7)
+    labels = [*rules.values(), *(label.replace(" and SJF", ", SJF") for label in agents.values())]
+    axes.set_yticks(range(len(labels)), labels=labels, fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlabel("points of value above QoS")

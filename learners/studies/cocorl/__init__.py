@@ -9,7 +9,6 @@ import polars as pl
 
 from simkit.learners.studies.cocorl import page
 from simkit.learners.studies.cocorl import trainings as planned
-from simkit.learners.studies.cocorl.page import LOADS, TRAINED, draw_frontier, draw_loads
 from simkit.learners.studies.green.judge import HEURISTICS, agents, judged, rule
 from simkit.learners.studies.green.trainings import FULL, LATE_LEAVE, QUICK, Size
 from simkit.learners.studies.results import Results
@@ -30,12 +29,12 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
     trainings, where = [*unlimited, *limited], size.at(LATE_LEAVE)
     rules = [rule(name) for name in HEURISTICS]
     everyone = [*rules, *map(rule, page.THRESHOLD_RULES), *agents(trainings)]
-    trained = judged(place, where, everyone, size.streams, case=TRAINED)
+    trained = judged(place, where, everyone, size.streams, case=page.TRAINED)
     few = [*rules, *agents([unlimited[0], limited[0]])]
     others = [
         judged(place, replace(where, load=int(load) / 100), few, size.streams, case=load)
-        for load in LOADS
-        if load != TRAINED
+        for load in page.LOADS
+        if load != page.TRAINED
     ]
     rows = pl.concat([trained, page.equal_cost_rows(Results(trained)), *others])
     return rows, {
@@ -46,6 +45,6 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
 
 
 STUDY: Final = Study(
-    "cocorl", FULL, QUICK, measure, functions=page.FUNCTIONS,
-    pictures={"cocorl-frontier": draw_frontier, "cocorl-loads": draw_loads},
+    "cocorl", FULL, QUICK, measure, page=page,
+    pictures={"cocorl-frontier": page.draw_frontier, "cocorl-loads": page.draw_loads},
 )  # fmt: skip

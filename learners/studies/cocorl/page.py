@@ -220,11 +220,6 @@ def theta_of(results: Results, arm: str, seed: str) -> str:
     return theta_words(*at_equal_cost(results, cost))
 
 
-FUNCTIONS: Final = (
-    bar_met, surely_above, surely_below, best_theta, best_theta_over_qos, at_par, rules_at_par,
-    no_rule_at_par, best_rule, every_rule, compared, every_agent, theta_of,
-)  # fmt: skip
-
 # --- pictures -------------------------------------------------------------------------------------
 
 _OTHERS: Final = tuple(FRONTIER)[2:]

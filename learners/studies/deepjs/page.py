@@ -50,8 +50,6 @@ def ranked(results: Results, case: str) -> list[str]:
     return results.ranked("makespan", case, arms)[::-1]
 
 
-FUNCTIONS: Final = (counts, over, training_minutes, ranked)
-
 AGENTS: Final = ("deepjs-paper", BALANCE, "fitness")
 """Arms whose differences are drawn."""
 _ABOVE: Final[dict[str, Any]] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0)}

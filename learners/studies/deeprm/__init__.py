@@ -7,16 +7,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from simkit.learners.studies.deeprm import trainings
+from simkit.learners.studies.deeprm import page, trainings
 from simkit.learners.studies.deeprm.judge import METRICS, judge_all
-from simkit.learners.studies.deeprm.page import (
-    CURVE,
-    FUNCTIONS,
-    LEARNING,
-    draw_learning,
-    draw_loads,
-    draw_withheld,
-)
 from simkit.learners.studies.deeprm.withheld import watch
 from simkit.learners.studies.results import long
 from simkit.learners.studies.study import Study
@@ -46,16 +38,16 @@ def curves(papers: Sequence[trainings.Agents]) -> Iterator[pl.DataFrame]:
     """Yield the curves of trainings at every evaluation; an item is an iteration."""
     for agents in papers:
         for seed, one in enumerate(agents.kept):
-            curve, item = one.curve.drop_nulls(CURVE), pl.col("iteration")
-            told = {"arm": agents.arm, "seed": seed, "case": LEARNING, "item": item}
-            yield long(curve, (CURVE, "return", "return_best"), **told)
+            curve, item = one.curve.drop_nulls(page.CURVE), pl.col("iteration")
+            told = {"arm": agents.arm, "seed": seed, "case": page.LEARNING, "item": item}
+            yield long(curve, (page.CURVE, "return", "return_best"), **told)
 
 
 STUDY: Final = Study(
-    "deeprm", trainings.FULL, trainings.QUICK, measure, metrics=METRICS, functions=FUNCTIONS,
+    "deeprm", trainings.FULL, trainings.QUICK, measure, metrics=METRICS, page=page,
     pictures={
-        "deeprm-load": draw_loads, "deeprm-learning": draw_learning,
-        "deeprm-withheld": draw_withheld,
+        "deeprm-load": page.draw_loads, "deeprm-learning": page.draw_learning,
+        "deeprm-withheld": page.draw_withheld,
     },
     pages=("deeprm", "deeprm-one-agent"),
 )  # fmt: skip

@@ -178,11 +178,6 @@ def nearly_always_long(results: Results) -> bool:
     return long_jobs(results, "withheld_jobs") > 0.9
 
 
-FUNCTIONS: Final = (
-    every_load, objectives, learning, jobs_by_length, count, over_the_best, over_withholding,
-    first_below_tetris, long_jobs, soon_better, nearly_always_long,
-)  # fmt: skip
-
 # --- pictures -------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,6 @@ from simkit.learners.studies.green.trainings import FULL, LATE_LEAVE, QUICK, SMA
 from simkit.learners.studies.launchpad import page
 from simkit.learners.studies.launchpad.agreement import agreement, over_data
 from simkit.learners.studies.launchpad.data import MIXES, Data, make
-from simkit.learners.studies.launchpad.page import draw
 from simkit.learners.studies.launchpad.trainings import data_trainings, online
 from simkit.learners.studies.study import Study
 from simkit.learners.studies.trainings import train
@@ -58,5 +57,5 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
 
 
 STUDY: Final = Study(
-    "launchpad", FULL, QUICK, measure, functions=page.FUNCTIONS, pictures={"launchpad": draw}
+    "launchpad", FULL, QUICK, measure, page=page, pictures={"launchpad": page.draw}
 )

@@ -165,11 +165,6 @@ def agreement_falls(results: Results) -> str:
     return _verdict(falls)
 
 
-FUNCTIONS: Final = (
-    each_training, bar_met, everyone, spread, closest, above, below, alike, no_worse,
-    near_the_published, agreement_falls,
-)  # fmt: skip
-
 _COLOURS: Final = dict(zip(ACTIONS, (COLOURS[0], COLOURS[1]), strict=True))
 
 

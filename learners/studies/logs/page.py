@@ -109,9 +109,3 @@ def is_no_worse(results: Results, arm: str, log: str) -> bool:
 def closes_some(results: Results, arm: str, log: str) -> str:
     """Return the verdict on whether it closes some of the gap."""
     return judged(of_the_gap(results, arm, log), ">", 0.0)
-
-
-FUNCTIONS: Final = (
-    best_rule, fastest_rule, everyone, agents, windows, knowledge, share, over_best_rule,
-    of_the_gap, is_better, is_no_worse, closes_some,
-)  # fmt: skip

@@ -91,9 +91,6 @@ def surely_better(results: Results, least: str, rules: str, *places: str) -> boo
     return enough and all(gap.surely(0.0) for gap in gaps)
 
 
-FUNCTIONS: Final = (rule_of, arms, bars, over_best_of, surely_better)
-
-
 def draw(results: Results) -> Figure:
     """Draw the value over the size of the pool: as printed, and where late jobs leave."""
     figure = empty_figure()

@@ -6,8 +6,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from simkit.learners.studies.rlscheduler import judge, logs
-from simkit.learners.studies.rlscheduler.page import FUNCTIONS
+from simkit.learners.studies.rlscheduler import judge, logs, page
 from simkit.learners.studies.study import Study
 from simkit.learners.studies.trainings import train
 from simkit.training import Workplace
@@ -36,6 +35,4 @@ def _hold(log: logs.Log) -> str:
     return "; ".join(judge.choose_hold(log, part).words for part in log.parts)
 
 
-STUDY: Final = Study(
-    "rlscheduler", logs.FULL, logs.QUICK, measure, width=logs.JOBS, functions=FUNCTIONS
-)
+STUDY: Final = Study("rlscheduler", logs.FULL, logs.QUICK, measure, width=logs.JOBS, page=page)

@@ -129,9 +129,3 @@ def as_published(results: Results) -> str:
 def never_improved(results: Results) -> str:
     """Return the trainings whose scorer still is the initial rule."""
     return ", ".join(f"`{name}`" for name in results.facts["never better"])
-
-
-FUNCTIONS: Final = (
-    windows_won, median, geometric_mean, bars, best_rule, standings, published, as_published,
-    never_improved,
-)  # fmt: skip

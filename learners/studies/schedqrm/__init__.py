@@ -11,7 +11,6 @@ from simkit.learners.studies.results import long
 from simkit.learners.studies.schedqrm import classifiers, judge, logs, page, trainings
 from simkit.learners.studies.schedqrm.classifiers import BurstSetting, judge_classifiers
 from simkit.learners.studies.schedqrm.logs import LogSetting, judge_logs, path_of
-from simkit.learners.studies.schedqrm.page import FUNCTIONS
 from simkit.learners.studies.study import Study
 from simkit.learners.studies.trainings import train
 from simkit.traces.elf_bursts import generate_elf_bursts, read_bursts
@@ -78,7 +77,7 @@ STUDY: Final = Study(
     "schedqrm",
     Size(classifiers.FULL, trainings.FULL, logs.FULL),
     Size(classifiers.QUICK, trainings.QUICK, logs.QUICK),
-    measure, metrics=logs.METRICS, functions=FUNCTIONS,
+    measure, metrics=logs.METRICS, page=page,
     pictures={
         "schedqrm-burst-loss": page.draw_losses, "schedqrm-burst-times": page.draw_times,
         "schedqrm-classes": page.draw_classes, "schedqrm-loads": page.draw_loads,

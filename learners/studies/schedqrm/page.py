@@ -228,12 +228,6 @@ def geometric_mean(results: Results, arm: str, log: str) -> float:
     return float(np.exp(results.mean("mean log_slowdown", arm, log)))
 
 
-FUNCTIONS: Final = (
-    bar, macro_f1, learned_from, burst_classes, calibration, hardest_first, differences, below,
-    meet_bar, other_rules, of_class, rank_of_classes, mistaken, dearer, in_single_replays,
-    geometric_mean,
-)  # fmt: skip
-
 # --- pictures -------------------------------------------------------------------------------------
 
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import polars as pl
 
+from simkit.learners.studies.sofia import page
 from simkit.learners.studies.sofia.judge import METRICS, judge_all
-from simkit.learners.studies.sofia.page import FUNCTIONS, draw_curves, draw_figure_4
 from simkit.learners.studies.sofia.trainings import (
     FULL,
     QUICK,
@@ -46,6 +46,6 @@ def measure(place: Workplace, setting: SofiaSetting) -> tuple[pl.DataFrame, dict
 
 
 STUDY: Final = Study(
-    "sofia", FULL, QUICK, measure, metrics=METRICS, functions=FUNCTIONS,
-    pictures={"sofia-curves": draw_curves, "sofia-figure4": draw_figure_4},
+    "sofia", FULL, QUICK, measure, metrics=METRICS, page=page,
+    pictures={"sofia-curves": page.draw_curves, "sofia-figure4": page.draw_figure_4},
 )  # fmt: skip

@@ -174,12 +174,6 @@ def saves_samples(results: Results, other: str) -> str:
     return judged(saving(results, NATURAL, other), "<", 1.0, 1.0)
 
 
-FUNCTIONS: Final = (
-    taken, million_decisions, thousands_to, saving, ends_as_well, us_a_decision, ratio_a_decision,
-    best_first, judged_everywhere, flattered, never_finished, change_of_slowdown, diverges,
-    return_grows, saves_samples,
-)  # fmt: skip
-
 # --- pictures -------------------------------------------------------------------------------------
 
 AGENTS: Final = dict(zip(METHODS, COLOURS, strict=False))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from long_tables import made_up
 from trainings import workplace
 
 from simkit.arrays import stream
@@ -17,7 +18,7 @@ from simkit.learners.studies.launchpad import page
 from simkit.learners.studies.launchpad.agreement import agreement
 from simkit.learners.studies.launchpad.data import MIXES, Data, make, seeds_of
 from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED
-from simkit.learners.studies.results import COLUMNS, Results
+from simkit.learners.studies.results import Results
 
 WHERE = Circumstances(load=1.0, ready=5, hours=60)
 
@@ -71,25 +72,21 @@ def test_agreement(tmp_path):
     assert shares["sjf"] == pytest.approx([1 - (choices - sum(same)) / decisions, np.mean(same)])
 
 
-def made_up(**over_qos: float) -> Results:
+def results(**over_qos: float) -> Results:
     """Return agents of two seeds with points over QoS by their kind, on the same streams."""
     rng = np.random.default_rng(0)
-    qos, rows = rng.uniform(0.4, 0.6, 40), []
-    points = {"qos": 0.0, **{arm: over_qos[arm.split("-")[0]] for arm in page.OF_FOUR_RULES}}
-    for arm, more in points.items():
-        for seed in (0, 1) if arm != "qos" else (None,):
-            for act in ("", ", drawn") if arm != "qos" else ("",):
-                value = qos + more / 100 + rng.normal(0, 0.001, 40)
-                rows.append(pl.DataFrame(
-                    {"arm": arm + act, "seed": seed, "case": "pool 15", "item": range(40),
-                     "metric": "value", "value": value}, schema=COLUMNS,
-                ))  # fmt: skip
-    return Results(pl.concat(rows))
+    qos = rng.uniform(0.4, 0.6, 40)
+    arms = {
+        arm + act: qos + over_qos[arm.split("-")[0]] / 100 + rng.normal(0, 0.001, (2, 40))
+        for arm in page.OF_FOUR_RULES
+        for act in ("", ", drawn")
+    }
+    return Results(made_up({"qos": qos, **arms}, "pool 15", "value"))
 
 
 def test_bars_and_claims_about_four_rules():
-    good = made_up(clone=-2.0, offline=-0.2, launch=0.5, online=-0.5)
-    bad = made_up(clone=0.0, offline=-3.0, launch=-3.5, online=-9.0)
+    good = results(clone=-2.0, offline=-0.2, launch=0.5, online=-0.5)
+    bad = results(clone=0.0, offline=-3.0, launch=-3.5, online=-9.0)
     assert {page.bar_met(good, bar, "drawn") for bar in page.BARS} == {"2 of 2"}
     assert {page.bar_met(bad, bar, "likeliest") for bar in page.BARS} == {"0 of 2"}
     for claim, asked in (
@@ -100,10 +97,9 @@ def test_bars_and_claims_about_four_rules():
 
 
 def test_a_claim_may_hold_with_one_way_to_act():
-    good = made_up(clone=-2.0, offline=-0.2, launch=0.5, online=-0.5).rows
-    bad = made_up(clone=0.0, offline=-3.0, launch=-3.5, online=-9.0).rows
-    drawn = pl.col("arm").str.ends_with("drawn")
-    mixed = Results(pl.concat([good.filter(drawn | pl.col("seed").is_null()), bad.filter(~drawn)])
-                    .unique(["arm", "seed", "item"], keep="first", maintain_order=True))  # fmt: skip
+    good = results(clone=-2.0, offline=-0.2, launch=0.5, online=-0.5).rows
+    bad = results(clone=0.0, offline=-3.0, launch=-3.5, online=-9.0).rows
+    likeliest = (pl.col("arm") != "qos") & ~pl.col("arm").str.ends_with("drawn")
+    mixed = Results(pl.concat([good.filter(~likeliest), bad.filter(likeliest)]))
     found = page.no_worse(mixed, "online", "offline-combo")
     assert found == "confirmed with drawn actions only"

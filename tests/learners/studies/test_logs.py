@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
+from long_tables import made_up
 from pool_replay import small_workload
 from trace_files import DATA, needs_real
 from trainings import workplace
@@ -26,7 +27,7 @@ from simkit.learners.studies.logs.trainings import (
     kept,
 )
 from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED
-from simkit.learners.studies.results import BOUND, COLUMNS, Results
+from simkit.learners.studies.results import BOUND, Results
 from simkit.learners.studies.rlscheduler.judge import HoldChoice
 from simkit.learners.studies.trainings import digest_of
 from simkit.traces.models.synthetic import ROUND_VALUES_S
@@ -110,14 +111,12 @@ def test_modal_requests_bound_run_times_by_round_values():
 
 def results(**turnarounds) -> Results:
     """Return the results of a log: slowdowns are the turnarounds, waits and makespans alike."""
-    rows = [
-        {"arm": arm, "seed": None, "case": "KTH-SP2", "item": JOBS * place // 2, "metric": metric,
-         "value": 3600.0 * value * (1 + place % 3)}
-        for arm, value in (dict.fromkeys(page.ORDERS, 9.0) | turnarounds).items()
-        for metric in ((judge.TURNAROUND,) if arm == BOUND else judge.METRICS)
-        for place in range(12)
-    ]  # fmt: skip
-    return STUDY.results(pl.DataFrame(rows, schema=COLUMNS), {})
+    arms = dict.fromkeys(page.ORDERS, 9.0) | turnarounds
+    values = {arm: 3600.0 * value * (1 + np.arange(12) % 3) for arm, value in arms.items()}
+    items = range(0, 6 * JOBS, JOBS // 2)
+    bound = made_up({BOUND: values.pop(BOUND)}, "KTH-SP2", judge.TURNAROUND, items=items)
+    others = made_up(values, "KTH-SP2", *judge.METRICS, items=items)
+    return STUDY.results(pl.concat([others, bound]), {})
 
 
 def test_shares_of_the_gap_begin_at_the_best_rule_with_requests():

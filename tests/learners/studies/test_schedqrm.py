@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import polars as pl
 import pytest
+from long_tables import made_up
 from trainings import workplace
 
 pytest.importorskip("torch")
@@ -15,7 +14,7 @@ pytest.importorskip("sklearn")
 from simkit import plugins
 from simkit.analysis.intervals import WEEK_S, weekly_interval
 from simkit.learners.run_times.burst_classifier import Settings
-from simkit.learners.studies.results import COLUMNS, Results
+from simkit.learners.studies.results import Results
 from simkit.learners.studies.schedqrm import STUDY, logs
 from simkit.learners.studies.schedqrm.classifiers import (
     HEAP,
@@ -63,25 +62,18 @@ def test_every_kind_of_training_can_begin(tmp_path):
     assert len(names) == 3 * (len(KINDS) + 2)
 
 
-def results_of(arms: Mapping[str, list[np.ndarray]]) -> Results:
-    """Return slowdowns at all loads: arm → its trainings → a value a job set."""
-    rows = [
-        (arm, None if arm == REFERENCE else seed, case_of(load), item, "slowdown", value)
-        for arm, seeds in arms.items()
-        for load in LOADS
-        for seed, values in enumerate(seeds)
-        for item, value in enumerate(values if load >= 100 or arm == REFERENCE else values + 0.205)
-    ]
-    return STUDY.results(pl.DataFrame(rows, COLUMNS, orient="row"), {})
-
-
 def test_a_training_meets_the_bar_if_it_is_level_below_full_load_and_surely_better_above():
     rng = np.random.default_rng(0)
     rule = rng.uniform(2, 5, 40)
     good, unsure = rule - 0.2 + rng.normal(0, 0.001, 40), rule - 0.2 + rng.normal(0, 2.0, 40)
     lost = good.copy()
     lost[3] = np.inf
-    found = results_of({REFERENCE: [rule], "three": [good, unsure, lost], "all": [good, good]})
+    arms = {"three": [good, unsure, lost], "all": [good, good]}
+    found = STUDY.results(pl.concat(
+        made_up({arm: np.array(seeds) + 0.205 * (load < 100) for arm, seeds in arms.items()}
+                | {REFERENCE: rule}, case_of(load), "slowdown")
+        for load in LOADS
+    ), {})  # fmt: skip
     assert meet_bar(found, "three") == "1 of 3"
     assert meet_bar(found, "all") == "2 of 2"
     assert below(found, "three", case_of(200), REFERENCE) == "1 of 3"

@@ -87,13 +87,17 @@ def results(**over_qos: float) -> Results:
 def test_bars_and_claims_about_four_rules():
     good = results(clone=-2.0, offline=-0.2, launch=0.5, online=-0.5)
     bad = results(clone=0.0, offline=-3.0, launch=-3.5, online=-9.0)
-    assert {page.bar_met(good, bar, "drawn") for bar in page.BARS} == {"2 of 2"}
-    assert {page.bar_met(bad, bar, "likeliest") for bar in page.BARS} == {"0 of 2"}
-    for claim, asked in (
-        (page.below, ("clone-combo", "qos")), (page.above, ("offline-combo", "clone-combo")),
-        (page.no_worse, ("online", "qos", "offline-combo")),
+    for bar, met in (
+        ("clone-combo, drawn | pool 15 | less=qos | percent <= -1", ("2 of 2", "0 of 2")),
+        ("launch-combo | pool 15 | less=offline-combo | percent > 0", ("2 of 2", "0 of 2")),
+    ):
+        asked = f"value | {bar}".split(" | ")
+        assert (page.seeds_met(good, *asked), page.seeds_met(bad, *asked)) == met
+    for claim in (
+        ("below", "clone-combo", "qos"), ("above", "offline-combo", "clone-combo"),
+        ("no worse", "online", "qos", "offline-combo"),
     ):  # fmt: skip
-        assert (claim(good, *asked), claim(bad, *asked)) == (CONFIRMED, NOT_CONFIRMED)
+        assert (page.stands(good, *claim), page.stands(bad, *claim)) == (CONFIRMED, NOT_CONFIRMED)
 
 
 def test_a_claim_may_hold_with_one_way_to_act():
@@ -101,5 +105,5 @@ def test_a_claim_may_hold_with_one_way_to_act():
     bad = results(clone=0.0, offline=-3.0, launch=-3.5, online=-9.0).rows
     likeliest = (pl.col("arm") != "qos") & ~pl.col("arm").str.ends_with("drawn")
     mixed = Results(pl.concat([good.filter(~likeliest), bad.filter(likeliest)]))
-    found = page.no_worse(mixed, "online", "offline-combo")
+    found = page.stands(mixed, "no worse", "online", "offline-combo")
     assert found == "confirmed with drawn actions only"

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from simkit.errors import PluginError
 
-__all__ = ["compiled", "kernel"]
+__all__ = ["compiled", "kernel", "lean"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -22,6 +22,19 @@ def compiled(function: Function) -> Function:
     import numba
 
     made: Function = numba.njit(function, error_model="numpy")
+    return made
+
+
+def lean(function: Function) -> Function:
+    """Return the function as machine code that becomes a part of its callers; see `compiled`.
+
+    It must make no array: none is counted, which takes longer than what small functions do. A GPU
+    compiles the same functions.
+    """
+    import numba
+
+    options: dict[str, Any] = {"error_model": "numpy", "forceinline": True, "_nrt": False}
+    made: Function = numba.njit(**options)(function)
     return made
 
 

@@ -1,6 +1,8 @@
-"""The event loops of the fast simulation of a pool, compiled by numba; see `simulation`.
+"""Whole episodes of a pool by a rule or a scorer of jobs; see `simkit.learners.scorers.job_model`.
 
-One is EASY backfilling, the other has the rules of `simkit.policies.rlscheduler`.
+One function is EASY backfilling, another has the rules of `simkit.policies.rlscheduler`. They are
+plain Python over numbers and preallocated arrays, which numba compiles for a processor and for a
+GPU. What is known of a job's score as an instant begins is added up once for all decisions at it.
 """
 
 from __future__ import annotations
@@ -10,90 +12,230 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from simkit.arrays import Floats, Ints
-from simkit.learners.common.compiled import compiled
-from simkit.learners.scorers.job_scorer import job_features, job_score
-from simkit.units import ENDLESS_S, EVER_S
+from simkit.learners.common.compiled import lean
+from simkit.learners.pools.state import (
+    ACTIVE,
+    COUNTS,
+    ENDED,
+    FREE,
+    LAST,
+    NOW,
+    NUMBERS,
+    SLACK,
+    SPARE,
+    TO_COME,
+    WAITING,
+    Jobs,
+    Pool,
+    begin,
+    go_on,
+    go_on_and_release,
+    release,
+    reserve,
+    start_job,
+)
+from simkit.learners.scorers.job_scorer import (
+    features_at,
+    features_now,
+    features_of,
+    log_of_waiting,
+)
+from simkit.units import ENDLESS_S
 
-__all__ = ["Jobs", "Picker", "easy_starts", "rlscheduler_starts"]
+__all__ = [
+    "EASY", "FIXED", "FORMS", "Columns", "Picker", "Rules", "Scratch", "episode", "fixed_features",
+    "play_all",
+]  # fmt: skip
 
+FORMS: Final = ("key", "ratio", "ratio_p", "area_p", "scorer")
+"""How a score is made, the highest is picked: -key; (wait / key)³·factor; (wait / p)³·factor, with
+p at most the key; -p·factor; or by weights."""
 KEY: Final = 0
-"""Forms of scores, the highest is picked. This one: -key."""
 RATIO: Final = 1
-"""(wait / key)³·factor."""
 RATIO_P: Final = 2
-"""(wait / p)³·factor, with p at most the key."""
 SCORER: Final = 4
-"""That of weights; 3 is -p·factor."""
 
-LAST: Final = 2
-"""Run times of a user that count in p."""
+FIXED: Final = 6
+"""Features of a job that never change."""
+SETTLED: Final = 10
+"""Of all features, the first: they do not change at an instant."""
 LEAST_S: Final = 10.0
 """The least p."""
 
+EASY: Final = 0
+"""Backfilling. This one: EASY."""
+BACKFILLING: Final = 1
+"""RLScheduler's; 2 is none."""
 
-class Jobs(NamedTuple):
-    """The jobs, as in `PoolJobs`."""
 
+class Columns(NamedTuple):
+    """All jobs of W windows, one window behind the other; N jobs."""
+
+    first: Ints
+    """(W + 1,) the first job of each window, and N."""
+    size: Floats
+    """(W,) processors of each window's pool."""
     submit: Floats
     run: Floats
     processors: Floats
     requested: Floats
     user: Ints
-    """(J,) from 0; -1 is unknown."""
-    size: int
+    """(N,) from 0 in each window; -1 is unknown."""
+    fixed: Floats
+    """(N, `FIXED`) of scorers; else (0, `FIXED`)."""
+    key: Floats
+    """(N,) of rules, as the next; else (0,)."""
+    factor: Floats
 
 
 class Picker(NamedTuple):
-    """Which of the waiting jobs is picked."""
+    """Which of the waiting jobs is picked, by each of C candidates."""
 
     visible: int
     """Of those that wait, this many of the first can be picked."""
     form: int
-    key: Floats
-    """(J,)"""
-    factor: Floats
-    """(J,)"""
+    """One of `FORMS`, by its place."""
     linear: Floats
-    """This and what follows: the weights of a scorer, as in `job_score`."""
+    """(C, F) this and what follows: the weights of scorers, as in `job_score`."""
+    hidden: Floats
+    """(C, F, U)"""
+    bias: Floats
+    """(C, U)"""
+    out: Floats
+    """(C, U)"""
+    end: Floats
+    """(C,)"""
+
+
+class Rules(NamedTuple):
+    """What may start."""
+
+    backfill: int
+    """`EASY`, `BACKFILLING` or 2."""
+    may_end: int
+    """EASY: where the scorer may let time go on: 1: behind a head, 2: everywhere."""
+    longer: float
+    """EASY: jobs that request more are held while fewer than `keep` processors would stay free."""
+    keep: Floats
+    """(W,)"""
+
+
+class Scratch(NamedTuple):
+    """What an episode writes to; of the arrays over jobs only the beginnings are in use."""
+
+    at: Floats
+    counts: Ints
+    queue: Ints
+    running: Ints
+    ending: Ints
+    recent: Floats
+    known: Floats
+    """(J,) the part of each waiting job's score that is settled for the instant."""
+    predicted: Floats
+    """(J,) its logarithm of p, as a feature."""
+    inside: Floats
+    """(J, U) the like of each unit's argument."""
+    line: Ints
+    """(J,) RLScheduler's: the jobs that are seen, in the order of the last sort."""
+    keys: Floats
+    """(J,) RLScheduler's: what they are sorted by."""
+
+
+_of_job: Any = lean(features_of)
+_at_instant: Any = lean(features_at)
+_now: Any = lean(features_now)
+_log_of_waiting: Any = lean(log_of_waiting)
+
+
+@lean
+def fixed_features(columns: Columns, fixed: Floats) -> None:
+    """Fill (N, `FIXED`) with the features that never change."""
+    for w in range(columns.first.shape[0] - 1):
+        first = columns.first[w]
+        for job in range(first, columns.first[w + 1]):
+            since = columns.submit[job] - columns.submit[first]
+            found = _of_job(columns.requested[job], columns.processors[job], since, columns.size[w])
+            for k in range(FIXED):
+                fixed[job, k] = found[k]
+
+
+# --- scores ---------------------------------------------------------------------------------------
+
+
+class _Scorer(NamedTuple):
+    """One candidate on one window."""
+
+    form: int
+    fixed: Floats
+    key: Floats
+    factor: Floats
+    linear: Floats
     hidden: Floats
     bias: Floats
     out: Floats
+    known: Floats
+    predicted: Floats
+    inside: Floats
 
 
-_features: Any = compiled(job_features)
-_network: Any = compiled(job_score)
-
-
-@compiled
-def _score_of(
-    job: int, jobs: Jobs, picker: Picker, now: float, recent: Floats, free: float, waiting: int
-) -> float:
-    """Return a job's score by a rule or by weights; the highest is picked.
-
-    `recent`: (users, 2) each user's last run times, the last one first, NaN: none.
-    """
-    form, key, wait = picker.form, picker.key[job], now - jobs.submit[job]
+@lean
+def _settle(job: int, jobs: Jobs, pool: Pool, by: _Scorer) -> None:
+    """Add up what is settled of a job's score as the instant begins."""
+    form, wait = by.form, pool.at[NOW] - jobs.submit[job]
     if form == KEY:
-        return -key  # type: ignore[no-any-return]
-    if form == RATIO:
-        return (wait / key) ** 3 * picker.factor[job]  # type: ignore[no-any-return]
-    if form != SCORER:
-        predicted = _predicted(recent, jobs.user[job], key)
+        by.known[job] = -by.key[job]
+    elif form == RATIO:
+        by.known[job] = (wait / by.key[job]) ** 3 * by.factor[job]
+    elif form != SCORER:
+        p = _predicted(pool.recent, jobs.user[job], by.key[job])
         if form == RATIO_P:
-            return (wait / predicted) ** 3 * picker.factor[job]  # type: ignore[no-any-return]
-        return -predicted * picker.factor[job]  # type: ignore[no-any-return]
-    requested = jobs.requested[job]
-    predicted = _predicted(recent, jobs.user[job], requested)
-    since = jobs.submit[job] - jobs.submit[0]
-    features = _features(
-        requested, predicted, jobs.processors[job], wait, since, free, waiting, jobs.size
-    )
-    return _network(  # type: ignore[no-any-return]
-        features, picker.linear, picker.hidden, picker.bias, picker.out
-    )
+            by.known[job] = (wait / p) ** 3 * by.factor[job]
+        else:
+            by.known[job] = -p * by.factor[job]
+    else:
+        p = _predicted(pool.recent, jobs.user[job], jobs.requested[job])
+        log_predicted, log_wait, days, expansion = _at_instant(p, wait)
+        f = by.fixed[job]
+        w = by.linear
+        by.predicted[job] = log_predicted
+        by.known[job] = (
+            w[0] * f[0] + w[1] * log_predicted + w[2] * f[1] + w[3] * log_wait + w[4] * f[2]
+            + w[5] * days + w[6] * expansion + w[7] * f[3] + w[8] * f[4] + w[9] * f[5]
+        )  # fmt: skip
+        h = by.hidden
+        for u in range(h.shape[1]):
+            by.inside[job, u] = (
+                by.bias[u] + h[0, u] * f[0] + h[1, u] * log_predicted + h[2, u] * f[1]
+                + h[3, u] * log_wait + h[4, u] * f[2] + h[5, u] * days + h[6, u] * expansion
+                + h[7, u] * f[3] + h[8, u] * f[4] + h[9, u] * f[5]
+            )  # fmt: skip
 
 
-@compiled
+@lean
+def _score_of(job: int, jobs: Jobs, by: _Scorer, free: float, log_waiting: float) -> float:
+    """Return a job's score, of which the settled part is known; the highest is picked."""
+    if by.form != SCORER:
+        return by.known[job]  # type: ignore[no-any-return]
+    fits, share, both, pressed = _now(
+        jobs.processors[job], by.fixed[job, 2], by.predicted[job], free, free / jobs.size,
+        log_waiting,
+    )  # fmt: skip
+    w = by.linear
+    score = (
+        by.known[job] + w[10] * fits + w[11] * share + w[12] * log_waiting + w[13] * both
+        + w[14] * pressed
+    )  # fmt: skip
+    h = by.hidden
+    for u in range(h.shape[1]):
+        inside = (
+            by.inside[job, u] + h[10, u] * fits + h[11, u] * share + h[12, u] * log_waiting
+            + h[13, u] * both + h[14, u] * pressed
+        )  # fmt: skip
+        score += by.out[u] * max(inside, 0.0)
+    return score  # type: ignore[no-any-return]
+
+
+@lean
 def _predicted(recent: Floats, user: int, requested: float) -> float:
     """Return p: the mean of the user's last run times, at most the request, at least 10 s."""
     predicted = min(requested, ENDLESS_S)
@@ -105,287 +247,236 @@ def _predicted(recent: Floats, user: int, requested: float) -> float:
     return max(predicted, LEAST_S)
 
 
-@compiled
-def _next_instant(to_come: Floats, running: Ints, start: Floats, run: Floats) -> float:
-    """Return when the next job comes or ends, in s; infinity if none does.
-
-    `to_come`: submissions that are to come, ascending.
-    """
-    now = to_come[0] if len(to_come) > 0 else np.inf
-    for job in running:
-        now = min(now, start[job] + run[job])
-    return now
-
-
-@compiled
-def _take_ended(
-    running: Ints, active: int, now: float, jobs: Jobs, start: Floats, rank: Ints, recent: Floats
-) -> int:
-    """Return a job that ends by now, of several what started first; -1 if none does.
-
-    It is taken out of those that run, and its run time is made the last one of its user.
-    """
-    first = -1
-    for i in range(active):
-        job = running[i]
-        if start[job] + jobs.run[job] <= now and (first < 0 or rank[job] < rank[running[first]]):
-            first = i
-    if first < 0:
-        return -1
-    job, user = running[first], jobs.user[running[first]]
-    running[first : active - 1] = running[first + 1 : active]
-    if user >= 0:
-        recent[user, 1] = recent[user, 0]
-        recent[user, 0] = now - start[job]
-    return job  # type: ignore[no-any-return]
-
-
-@compiled
-def _expected_end(job: int, start: Floats, requested: Floats) -> float:
-    """Return when a job that runs is due, in s."""
-    return start[job] + requested[job]  # type: ignore[no-any-return]
-
-
-@compiled
-def _put_by_expected_end(
-    job: int, running: Ints, active: int, start: Floats, requested: Floats
-) -> None:
-    """Put a job that starts among the `active` that run, behind those expected to end with it."""
-    place = active
-    while place > 0 and (
-        _expected_end(running[place - 1], start, requested) > _expected_end(job, start, requested)
-    ):
-        running[place] = running[place - 1]
-        place -= 1
-    running[place] = job
-
-
-@compiled
-def _take_out(job: int, jobs: Ints, count: int) -> None:
-    """Remove a job from the first `count`, and close the gap."""
-    place = 0
-    while jobs[place] != job:
-        place += 1
-    jobs[place : count - 1] = jobs[place + 1 : count]
-
-
 # --- EASY -----------------------------------------------------------------------------------------
 
 
-@compiled
-def easy_starts(
-    jobs: Jobs, picker: Picker, end_score: float, may_end: int, longer: float, keep: float
-) -> Floats:
-    """Return (J,) the starts by EASY backfilling.
-
-    Where `may_end` (1: behind a head, 2: everywhere) a job must have more than `end_score`. Jobs
-    that request more than `longer` are held while fewer than `keep` processors would stay free.
-    """
-    count, submit, processors, requested = (
-        len(jobs.submit), jobs.submit, jobs.processors, jobs.requested
-    )  # fmt: skip
-    start = np.full(count, np.nan)
-    queue, waiting = np.empty(count, np.int64), 0  # in order of submission
-    running, active = np.empty(count, np.int64), 0  # by expected end, then start
-    rank, started = np.empty(count, np.int64), 0
-    recent = np.full((count + 1, LAST), np.nan)  # (users, 2) run times, the last one first
-    free, to_come = float(jobs.size), 0
-    while to_come < count or active > 0:
-        now = _next_instant(submit[to_come:], running[:active], start, jobs.run)
-        while True:
-            job = _take_ended(running, active, now, jobs, start, rank, recent)
-            if job < 0:
-                break
-            active -= 1
-            free += processors[job]
-        while to_come < count and submit[to_come] <= now:
-            queue[waiting] = to_come
-            waiting += 1
-            to_come += 1
-        head, slack, spare = -1, np.inf, np.inf
-        while _any_fits(queue, min(waiting, picker.visible), processors, free, head):
+@lean
+def _play_easy(
+    jobs: Jobs, pool: Pool, by: _Scorer, visible: int, rules: Rules, keep: float, end_score: float
+) -> int:
+    """Play by EASY backfilling; return the number of picks."""
+    at, counts, queue = pool.at, pool.counts, pool.queue
+    processors, requested = jobs.processors, jobs.requested
+    picks, narrowest, came = 0, np.inf, 0  # no job that waits is narrower than `narrowest`
+    begin(jobs, pool)
+    while go_on_and_release(jobs, pool):
+        while came < counts[TO_COME]:
+            narrowest = min(narrowest, processors[came])
+            came += 1
+        head, settled = -1, 0
+        while narrowest <= at[FREE]:
+            free, waiting = at[FREE], counts[WAITING]
+            seen = min(waiting, visible)
+            if head < 0:
+                least = np.inf
+                for i in range(seen):
+                    least = min(least, processors[queue[i]])
+                if seen == waiting:
+                    narrowest = least
+                if least > free:
+                    break
+            while settled < seen:
+                _settle(queue[settled], jobs, pool, by)
+                settled += 1
+            log_waiting = _log_of_waiting(waiting) if by.form == SCORER else 0.0
+            slack, spare, loose = at[SLACK], at[SPARE], counts[ACTIVE] == 0
             best, best_score = -1, -np.inf
-            for i in range(min(waiting, picker.visible)):
+            for i in range(seen):
                 job = queue[i]
                 n = processors[job]
                 if head >= 0 and (
                     job == head or n > free or (requested[job] > slack and n > spare)
                 ):
                     continue
-                if requested[job] > longer and active > 0 and free - n < keep:
+                if requested[job] > rules.longer and not loose and free - n < keep:
                     continue
-                score = _score_of(job, jobs, picker, now, recent, free, waiting)
+                score = _score_of(job, jobs, by, free, log_waiting)
                 if best < 0 or score > best_score:
                     best, best_score = i, score
             if best < 0:
                 break
-            ends = may_end == 2 or (may_end == 1 and head >= 0)
-            if ends and active > 0 and best_score <= end_score:
+            ends = rules.may_end == 2 or (rules.may_end == 1 and head >= 0)
+            if ends and not loose and best_score <= end_score:
                 break
+            picks += 1
             job = queue[best]
             if processors[job] > free:
                 head = job
-                missing = processors[job] - free
-                shadow, freed = _when_freed(
-                    missing, now, running[:active], start, requested, processors
-                )
-                slack, spare = min(shadow - now, EVER_S), freed - missing
+                reserve(jobs, pool, job)
                 continue
             if requested[job] > slack:
-                spare -= processors[job]
-            queue[best : waiting - 1] = queue[best + 1 : waiting]
-            waiting -= 1
-            free -= processors[job]
-            start[job], rank[job] = now, started
-            started += 1
-            _put_by_expected_end(job, running, active, start, requested)
-            active += 1
-    return start
-
-
-@compiled
-def _any_fits(queue: Ints, seen: int, processors: Floats, free: float, head: int) -> bool:
-    """Return whether a visible job but the head fits now."""
-    for i in range(seen):  # noqa: SIM110 - numba compiles loops
-        if processors[queue[i]] <= free and queue[i] != head:
-            return True
-    return False
-
-
-@compiled
-def _when_freed(
-    missing: float, now: float, running: Ints, start: Floats, requested: Floats, processors: Floats
-) -> tuple[float, float]:
-    """Return when enough is expected to be free, and how much more it is by then.
-
-    What is overdue counts as ending now.
-    """
-    time, freed = np.inf, 0.0
-    for job in running:
-        ends = _expected_end(job, start, requested)
-        if ends > time:
-            break
-        freed += processors[job]
-        if time == np.inf and freed >= missing:
-            time = max(ends, now)
-    return time, freed
+                at[SPARE] -= processors[job]
+            start_job(jobs, pool, best)
+            settled -= 1
+    return picks
 
 
 # --- RLScheduler's rules --------------------------------------------------------------------------
 
 
-@compiled
-def rlscheduler_starts(jobs: Jobs, picker: Picker, backfilling: bool) -> Floats:
-    """Return (J,) the starts by RLScheduler's rules.
+@lean
+def _play_rlscheduler(
+    jobs: Jobs, pool: Pool, by: _Scorer, visible: int, rules: Rules, scratch: Scratch
+) -> int:
+    """Play by RLScheduler's rules; return the number of picks.
 
-    `backfilling` says whether others may start while the picked job waits.
+    At an instant the jobs come and end one after the other, and what may start does so in between.
     """
-    count, submit, processors, requested = (
-        len(jobs.submit), jobs.submit, jobs.processors, jobs.requested
-    )  # fmt: skip
-    start = np.full(count, np.nan)
-    queue, waiting = np.empty(count, np.int64), 0  # in order of submission
-    line, lined = np.empty(count, np.int64), 0  # those seen, in the order of the last sort
-    running, active = np.empty(count, np.int64), 0  # by expected end, then start
-    rank, started = np.empty(count, np.int64), 0
-    ending = np.empty(count, np.int64)
-    recent = np.full((count + 1, LAST), np.nan)  # (users, 2) run times, the last one first
-    free, to_come, seen = float(jobs.size), 0, 0
+    at, counts, queue, line = pool.at, pool.counts, pool.queue, scratch.line
+    processors, requested = jobs.processors, jobs.requested
+    picks, seen, lined = 0, 0, 0
     picked, shadow, by_submission = -1, np.inf, True
-    while to_come < count or active > 0:
-        now = _next_instant(submit[to_come:], running[:active], start, jobs.run)
-        # What ends at this instant is free; `held` of it is not known to be yet
-        ended, known, held = 0, 0, 0.0
-        while True:
-            job = _take_ended(running, active, now, jobs, start, rank, recent)
-            if job < 0:
-                break
-            active -= 1
-            ending[ended] = job
-            ended += 1
-            free += processors[job]
-            held += processors[job]
-        while to_come < count and submit[to_come] <= now:
-            queue[waiting] = to_come
-            waiting += 1
-            to_come += 1
-        # One after the other: arrivals, then ends
-        while seen < to_come or known < ended:
-            if seen < to_come:
+    begin(jobs, pool)
+    while go_on(jobs, pool):
+        settled = 0
+        while seen < counts[TO_COME] or counts[ENDED] > 0:
+            if seen < counts[TO_COME]:
                 line[lined] = seen
                 lined += 1
                 seen += 1
             else:
-                held -= processors[ending[known]]
-                known += 1
+                release(jobs, pool)
             behind = 0  # place in the line of the next to be tried behind the picked job
             while lined > 0:
                 if picked < 0:
-                    keys = np.full(count, np.inf)
-                    for i in range(min(waiting, picker.visible)):
-                        job = queue[i]
-                        keys[job] = -_score_of(job, jobs, picker, now, recent, free, waiting)
-                    _sort(line[:lined], keys)
-                    by_submission, picked = False, line[0]
-                    shadow = _shadow_time(
-                        processors[picked] - (free - held), running[:active],
-                        ending[known:ended], start, requested, processors,
-                    )  # fmt: skip
+                    settled = _sort_by_score(jobs, pool, by, visible, settled, lined, scratch)
+                    picked, by_submission = line[0], False
+                    shadow = _shadow_time(jobs, pool, processors[picked])
+                    picks += 1
                 job = picked
-                if processors[picked] > free - held:
-                    if not backfilling:
+                if processors[picked] > at[FREE]:
+                    if rules.backfill != BACKFILLING:
                         break
                     if not by_submission:
-                        _sort(line[:lined], submit)
+                        _sort(line, lined, jobs.submit)
                         by_submission = True
                     while behind < lined:
                         job = line[behind]
-                        if processors[job] <= free - held and now + requested[job] < shadow:
+                        if processors[job] <= at[FREE] and at[NOW] + requested[job] < shadow:
                             break
                         behind += 1
                     if behind == lined:
                         break
-                _take_out(job, queue, waiting)
-                _take_out(job, line, lined)
-                waiting -= 1
+                place = _place(job, queue)
+                start_job(jobs, pool, place)
+                if place < settled:
+                    settled -= 1
+                for k in range(_place(job, line), lined - 1):
+                    line[k] = line[k + 1]
                 lined -= 1
-                free -= processors[job]
-                start[job], rank[job] = now, started
-                started += 1
-                _put_by_expected_end(job, running, active, start, requested)
-                active += 1
                 if job == picked:
                     picked = -1
-    return start
+    return picks
 
 
-@compiled
-def _sort(jobs: Ints, by: Floats) -> None:
+@lean
+def _sort_by_score(
+    jobs: Jobs, pool: Pool, by: _Scorer, visible: int, settled: int, lined: int, scratch: Scratch
+) -> int:
+    """Sort the line, the highest score first; return how many of the queue are settled."""
+    waiting, free, keys = pool.counts[WAITING], pool.at[FREE], scratch.keys
+    for k in range(pool.counts[ACTIVE] - pool.counts[ENDED], pool.counts[ACTIVE]):
+        free += jobs.processors[pool.ending[k]]  # what ended is free, though it is not released
+    for k in range(lined):
+        keys[scratch.line[k]] = np.inf
+    log_waiting = _log_of_waiting(waiting) if by.form == SCORER else 0.0
+    for k in range(min(waiting, visible)):
+        job = pool.queue[k]
+        if k >= settled:
+            _settle(job, jobs, pool, by)
+        keys[job] = -_score_of(job, jobs, by, free, log_waiting)
+    _sort(scratch.line, lined, keys)
+    return max(settled, int(min(waiting, visible)))
+
+
+@lean
+def _sort(line: Ints, lined: int, by: Floats) -> None:
     """Sort jobs by a number of each; equals stay as they stood.
 
     By insertion: they are nearly sorted, since those beyond the visible ones stay at the end.
     """
-    for i in range(1, len(jobs)):
-        job, place = jobs[i], i
-        while place > 0 and by[jobs[place - 1]] > by[job]:
-            jobs[place] = jobs[place - 1]
+    for i in range(1, lined):
+        job, place = line[i], i
+        while place > 0 and by[line[place - 1]] > by[job]:
+            line[place] = line[place - 1]
             place -= 1
-        jobs[place] = job
+        line[place] = job
 
 
-@compiled
-def _shadow_time(
-    missing: float, running: Ints, ending: Ints, start: Floats, requested: Floats,
-    processors: Floats,
-) -> float:  # fmt: skip
-    """Return the earliest expected end, past or not, at which `more` are free.
-
-    `ending` have ended, which is not recorded yet.
-    """
-    jobs = np.concatenate((running, ending))
-    ends = start[jobs] + requested[jobs]
-    for place in np.argsort(ends):
-        missing -= processors[jobs[place]]
+@lean
+def _shadow_time(jobs: Jobs, pool: Pool, n: float) -> float:
+    """Return the earliest expected end, past or not, at which `n` are free."""
+    missing = n - pool.at[FREE]
+    for k in range(pool.counts[ACTIVE]):
+        job = pool.running[k]
+        missing -= jobs.processors[job]
         if missing <= 0:
-            return ends[place]  # type: ignore[no-any-return]
+            return pool.start[job] + jobs.requested[job]  # type: ignore[no-any-return]
     return np.inf
+
+
+@lean
+def _place(job: int, jobs: Ints) -> int:
+    """Return the place of a job, which is there."""
+    place = 0
+    while jobs[place] != job:
+        place += 1
+    return place
+
+
+# --- all of them ----------------------------------------------------------------------------------
+
+
+@lean
+def episode(
+    columns: Columns, w: int, picker: Picker, c: int, rules: Rules, scratch: Scratch, start: Floats
+) -> int:
+    """Play window w by candidate c; fill `start`, (J,), and return the number of picks."""
+    a, b = columns.first[w], columns.first[w + 1]
+    jobs = Jobs(
+        columns.submit[a:b], columns.run[a:b], columns.processors[a:b], columns.requested[a:b],
+        columns.user[a:b], columns.size[w],
+    )  # fmt: skip
+    pool = Pool(
+        scratch.at, scratch.counts, scratch.queue, scratch.running, scratch.ending, start,
+        scratch.recent,
+    )  # fmt: skip
+    by = _Scorer(
+        picker.form, columns.fixed[a:b], columns.key[a:b], columns.factor[a:b], picker.linear[c],
+        picker.hidden[c], picker.bias[c], picker.out[c], scratch.known, scratch.predicted,
+        scratch.inside,
+    )  # fmt: skip
+    if rules.backfill == EASY:
+        return _play_easy(jobs, pool, by, picker.visible, rules, rules.keep[w], picker.end[c])
+    return _play_rlscheduler(jobs, pool, by, picker.visible, rules, scratch)
+
+
+def scratch_of(most: int, units: int) -> Scratch:
+    """Return the scratch of an episode of at most so many jobs, by scorers of U units."""
+    return Scratch(
+        np.empty(NUMBERS), np.empty(COUNTS, np.int64), np.empty(most, np.int32),
+        np.empty(most, np.int32), np.empty(most, np.int32), np.empty((most, LAST)),
+        np.empty(most), np.empty(most), np.empty((most, units)),
+        np.empty(most, np.int32), np.empty(most),
+    )  # fmt: skip
+
+
+@lean
+def play_all(
+    columns: Columns, picker: Picker, rules: Rules, scratch: Scratch, start: Floats
+) -> int:
+    """Play all windows by all candidates; return the number of picks.
+
+    Args:
+        columns: the windows.
+        picker: the candidates.
+        rules: what may start.
+        scratch: for the most jobs of a window.
+        start: (C, N), is filled.
+    """
+    picks = 0
+    for c in range(start.shape[0]):
+        for w in range(columns.size.shape[0]):
+            a, b = columns.first[w], columns.first[w + 1]
+            picks += episode(columns, w, picker, c, rules, scratch, start[c, a:b])
+    return picks

@@ -15,9 +15,11 @@ is picked stays picked until it fits, and the others are tried in order of submi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
-from typing import Final, Literal
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 
@@ -28,10 +30,10 @@ from simkit.learners.scorers.job_scorer import Backfill, End, JobScorer
 from simkit.units import ENDLESS_S, TIME_GRID
 from simkit.workload import Workload
 
-__all__ = ["Hold", "PoolJobs", "Rule", "simulate"]
+__all__ = ["Hold", "PoolJobs", "Rule", "Windows", "play_windows", "simulate"]
 
 _END: Final[dict[End, int]] = {"never": 0, "behind-head": 1, "always": 2}
-_FORMS: Final = ("key", "ratio", "ratio_p", "area_p", "scorer")  # by their numbers in the kernel
+_BACKFILLS: Final = ("easy", "rlscheduler", "rlscheduler-none")  # by their numbers in the kernel
 
 Form = Literal["key", "ratio", "ratio_p", "area_p", "scorer"]
 """How a rule's score is made of its columns; see `simkit.learners.scorers.job_kernel`."""
@@ -153,6 +155,115 @@ class Hold:
     """A share of all processors."""
 
 
+@dataclass(frozen=True)
+class Windows:
+    """W windows of logs with N jobs together, which are played together."""
+
+    jobs: Sequence[PoolJobs]
+    """W, each on an empty machine."""
+    columns: Any
+    """The kernel's `Columns` of them, without those of rules or scorers."""
+
+    @classmethod
+    def of(cls, jobs: Sequence[PoolJobs]) -> Self:
+        """Put windows together; raises PluginError without numba."""
+        kernel = compiled_kernel("scorers.job_kernel")
+        none = np.zeros(0)
+        columns = kernel.Columns(
+            np.cumsum([0, *map(len, jobs)]), np.array([float(one.size) for one in jobs]),
+            _joined([one.submit_s for one in jobs]), _joined([one.run_s for one in jobs]),
+            _joined([one.processors for one in jobs]), _joined([one.requested_s for one in jobs]),
+            np.concatenate([np.zeros(0, np.int32), *map(_numbered, jobs)]),
+            np.zeros((0, kernel.FIXED)), none, none,
+        )  # fmt: skip
+        return cls(jobs, columns)
+
+    @cached_property
+    def of_scorers(self) -> Any:
+        """The columns with those of scorers."""
+        kernel = compiled_kernel("scorers.job_kernel")
+        fixed = np.empty((len(self.columns.submit), kernel.FIXED))
+        kernel.fixed_features(self.columns, fixed)
+        return self.columns._replace(fixed=fixed)
+
+    def of_rules(self, rules: Sequence[Rule]) -> Any:
+        """Return the columns with those of W rules, one for each window."""
+        return self.columns._replace(
+            key=_joined([rule.key for rule in rules]), factor=_joined([r.factor for r in rules])
+        )
+
+    def bounded_slowdowns(self, start_s: Floats) -> Floats:
+        """Return (C, W) mean bounded slowdowns of (C, N) starts."""
+        ends = self.columns.first[1:-1]
+        return np.array(
+            [
+                [one.bounded_slowdown(own) for one, own in zip(self.jobs, parts, strict=True)]
+                for parts in (np.split(starts, ends) for starts in start_s)
+            ]
+        )
+
+
+def _joined(columns: Sequence[Floats]) -> Floats:
+    return np.concatenate([np.zeros(0), *columns], dtype=np.float64)
+
+
+def _numbered(jobs: PoolJobs) -> Ints:
+    """Return (J,) the users of a window from 0; -1 is unknown."""
+    users, numbers = np.unique(jobs.user, return_inverse=True)
+    unknown = int(np.searchsorted(users, 0))  # there is at most one number below 0
+    return np.where(jobs.user < 0, -1, numbers - unknown).astype(np.int32)
+
+
+def play_windows(
+    windows: Windows, by: Sequence[JobScorer | Rule], *, visible: int | None = None,
+    backfill: Backfill = "easy", end: End = "never", hold: Hold | None = None,
+) -> Floats:  # fmt: skip
+    """Return (C, N) the starts in s of all windows by each of C candidates.
+
+    Args:
+        windows: W.
+        by: C scorers of the same shape; or W rules, one for each window, which are one candidate.
+        visible: see `simulate`, as for the others.
+        backfill: the rules.
+        end: when a scorer may let time go on.
+        hold: jobs that are held back.
+
+    Raises ValueError for `end` or `hold` with RLScheduler's rules.
+    """
+    if backfill != "easy" and (end != "never" or hold is not None):
+        raise ValueError(
+            f"simulate: backfill {backfill} does not support end or hold; only easy does"
+        )
+    kernel = compiled_kernel("scorers.job_kernel")
+    longer, keep = (inf, 0.0) if hold is None else (hold.longer_than_s, hold.keep_free)
+    kept = np.array([round(keep * one.size, 9) for one in windows.jobs])
+    rules = kernel.Rules(_BACKFILLS.index(backfill), _END[end], longer, kept)
+    scorers = [one for one in by if isinstance(one, JobScorer)]
+    own = [one for one in by if isinstance(one, Rule)]
+    columns = windows.of_rules(own) if own else windows.of_scorers
+    most = max(map(len, windows.jobs), default=0)
+    picker = kernel.Picker(
+        most if visible is None else visible,
+        kernel.FORMS.index(own[0].form if own else "scorer"),
+        *_stacked(scorers or [JobScorer.zero()]),
+    )
+    starts: Floats = np.empty((len(picker.end), len(columns.submit)))
+    scratch = kernel.scratch_of(most, picker.out.shape[1])
+    kernel.play_all(columns, picker, rules, scratch, starts)
+    return starts
+
+
+def _stacked(scorers: Sequence[JobScorer]) -> tuple[Floats, ...]:
+    """Return the weights of C scorers as the kernel's `Picker` has them."""
+    return (
+        np.stack([one.linear for one in scorers]),
+        np.stack([np.ascontiguousarray(one.hidden.T) for one in scorers]),
+        np.stack([one.bias for one in scorers]),
+        np.stack([one.out for one in scorers]),
+        np.concatenate([one.end for one in scorers]),
+    )
+
+
 def simulate(
     jobs: PoolJobs, by: Rule | JobScorer, *, visible: int | None = None,
     backfill: Backfill = "easy", end: End = "never", hold: Hold | None = None,
@@ -170,31 +281,7 @@ def simulate(
 
     Raises ValueError for `end` or `hold` with RLScheduler's rules.
     """
-    kernel = compiled_kernel("scorers.job_kernel")
-    _, user = np.unique(jobs.user, return_inverse=True)
-    columns = kernel.Jobs(
-        jobs.submit_s, jobs.run_s, jobs.processors, jobs.requested_s,
-        np.where(jobs.user < 0, -1, user), jobs.size,
-    )  # fmt: skip
-    scorer, rule = JobScorer.zero(), Rule("scorer", jobs.requested_s, jobs.processors)
-    if isinstance(by, JobScorer):
-        scorer = by
-    else:
-        rule = by
-    picker = kernel.Picker(
-        len(jobs) if visible is None else visible, _FORMS.index(rule.form), rule.key, rule.factor,
-        scorer.linear, scorer.hidden, scorer.bias, scorer.out,
-    )  # fmt: skip
-    starts: Floats
-    if backfill != "easy":
-        if end != "never" or hold is not None:
-            raise ValueError(
-                f"simulate: backfill {backfill} does not support end or hold; only easy does"
-            )
-        starts = kernel.rlscheduler_starts(columns, picker, backfill == "rlscheduler")
-        return starts
-    longer, keep = (inf, 0.0) if hold is None else (hold.longer_than_s, hold.keep_free)
-    starts = kernel.easy_starts(
-        columns, picker, float(scorer.end[0]), _END[end], longer, round(keep * jobs.size, 9)
+    (starts,) = play_windows(
+        Windows.of([jobs]), [by], visible=visible, backfill=backfill, end=end, hold=hold
     )
-    return starts
+    return np.asarray(starts)

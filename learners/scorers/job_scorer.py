@@ -18,7 +18,10 @@ from simkit.learners.networks.inference import WeightedScorer
 from simkit.sections import BrokenRulesError, Count, Section
 from simkit.units import ENDLESS_S
 
-__all__ = ["FEATURES", "Backfill", "End", "JobRules", "JobScorer", "job_features", "job_score"]
+__all__ = [
+    "FEATURES", "Backfill", "End", "JobRules", "JobScorer", "features_at", "features_now",
+    "features_of", "job_features", "job_score", "log_of_waiting",
+]  # fmt: skip
 
 FEATURES: Final = (
     "log_requested", "log_predicted", "log_processors", "log_wait", "share", "wait_days",
@@ -82,28 +85,59 @@ def job_features(
     With these a weighted sum can be SAF-p, WFP3-p n², r²n (by their logarithms), log r·n and f2 of
     D. Carastan-Santos and R. Y. de Camargo (SC 2017), or lie between them.
     """
+    log_requested, log_processors, share, requested_share, root_share, log_since = features_of(
+        requested_s, processors, since_s, size
+    )
+    log_predicted, log_wait, days, log_expansion = features_at(predicted_s, wait_s)
+    log_waiting = log_of_waiting(waiting)
+    fits, free_share, share_free, pressed = features_now(
+        processors, share, log_predicted, free, free / size, log_waiting
+    )
+    return (
+        log_requested, log_predicted, log_processors, log_wait, share, days, log_expansion,
+        requested_share, root_share, log_since, fits, free_share + 0.0 * share,
+        log_waiting + 0.0 * share, share_free, pressed,
+    )  # fmt: skip
+
+
+def features_of(requested_s: Any, processors: Any, since_s: Any, size: float) -> tuple[Any, ...]:
+    """Return the features that never change: the logarithms of r and n, shares, that of s."""
     requested_s = np.minimum(requested_s, ENDLESS_S)
-    log_predicted = np.log(predicted_s) / 8.0
-    log_waiting = np.log(1.0 + waiting) / 5.0
-    share, free_share = processors / size, free / size
+    share = processors / size
     log_requested = np.log(np.maximum(requested_s, 2.0))
     return (
         log_requested / 8.0,
-        log_predicted,
         np.log(processors) / 4.0,
-        np.log(1.0 + wait_s) / 8.0,
         share,
-        np.minimum(wait_s / 86_400.0, 10.0),
-        np.log(1.0 + wait_s / predicted_s) / 3.0,
         log_requested / 8.0 * share,
         np.sqrt(requested_s) / 100.0 * share,
         np.log(np.maximum(since_s, 2.0)) / 10.0,
-        1.0 * (processors <= free),
-        free_share + 0.0 * share,
-        log_waiting + 0.0 * share,
-        share * free_share,
-        log_predicted * log_waiting,
     )
+
+
+def features_at(predicted_s: Any, wait_s: Any) -> tuple[Any, ...]:
+    """Return the features that change from instant to instant: of p and of the wait."""
+    return (
+        np.log(predicted_s) / 8.0,
+        np.log(1.0 + wait_s) / 8.0,
+        np.minimum(wait_s / 86_400.0, 10.0),
+        np.log(1.0 + wait_s / predicted_s) / 3.0,
+    )
+
+
+def features_now(
+    processors: Any, share: Any, log_predicted: Any, free: float, free_share: float,
+    log_waiting: float,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Return the features that each start changes: fits, what is free, and two products."""
+    return (
+        1.0 * (processors <= free), free_share, share * free_share, log_predicted * log_waiting
+    )  # fmt: skip
+
+
+def log_of_waiting(waiting: int) -> Any:
+    """Return the feature of how many wait."""
+    return np.log(1.0 + waiting) / 5.0
 
 
 def job_score(

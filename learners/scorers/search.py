@@ -35,7 +35,7 @@ from simkit.learners.common.compiled import kernel
 from simkit.learners.common.evolution import SearchArguments
 from simkit.learners.networks.inference import WeightedScorer
 from simkit.learners.scorers.agent import describe_jobs, describe_pairs
-from simkit.learners.scorers.job_model import PoolJobs, Rule, simulate
+from simkit.learners.scorers.job_model import PoolJobs, Rule, Windows, play_windows, simulate
 from simkit.learners.scorers.job_scorer import JobRules, JobScorer
 from simkit.learners.scorers.pair_model import CLOCK, Chunk, Objective, play
 from simkit.learners.scorers.pair_scorer import RULES, PairScorer, RuleName
@@ -84,8 +84,8 @@ class ScorerProblem(ABC, Generic[Scorer, Slice]):
         return self._blank.with_flat(weights)
 
     @abstractmethod
-    def costs(self, scorer: Scorer, slices: Sequence[Slice], *, judged: bool) -> Floats:
-        """Return (S,) costs of a scorer on slices, which are trained or judged on."""
+    def costs(self, scorers: Sequence[Scorer], slices: Sequence[Slice], *, judged: bool) -> Floats:
+        """Return (K, S) costs of K scorers on slices, which are trained or judged on."""
 
     @abstractmethod
     def costs_of_rule(self, slices: Sequence[Slice], *, judged: bool) -> Floats:
@@ -112,7 +112,7 @@ class ScorerProblem(ABC, Generic[Scorer, Slice]):
     ) -> tuple[Floats, Mapping[str, float]]:
         """Return minus the objective of each candidate, a mean over slices, and numbers to log."""
         rule = self.costs_of_rule(drawn, judged=False)
-        costs = np.array([self.costs(self.scorer(one), drawn, judged=False) for one in candidates])
+        costs = self.costs([self.scorer(one) for one in candidates], drawn, judged=False)
         scores: Floats = -self.objective(costs, rule).mean(axis=1)  # over slices
         decisions = len(candidates) * sum(map(self.decisions, drawn))
         return scores, {**self.logged(costs, rule), "decisions": float(decisions)}
@@ -121,8 +121,8 @@ class ScorerProblem(ABC, Generic[Scorer, Slice]):
         """Return how the scorer does in the held-out slices; empty if there are none."""
         if not self.unseen:
             return {}
-        costs = self.costs(self.scorer(weights), self.unseen, judged=True)
-        return self.judged(costs, self._held_out_rule)
+        costs = self.costs([self.scorer(weights)], self.unseen, judged=True)
+        return self.judged(costs[0], self._held_out_rule)
 
     @cached_property
     def _held_out_rule(self) -> Floats:
@@ -225,9 +225,11 @@ class JobProblem(ScorerProblem[JobScorer, PoolJobs]):
     def draw(self, generators: Generators) -> Sequence[PoolJobs]:
         return self.source.draw(generators["windows"], self.chosen.job_sets)
 
-    def costs(self, scorer: JobScorer, slices: Sequence[PoolJobs], *, judged: bool) -> Floats:
-        rules = self.chosen.keywords
-        return np.array([w.bounded_slowdown(simulate(w, scorer, **rules)) for w in slices])
+    def costs(
+        self, scorers: Sequence[JobScorer], slices: Sequence[PoolJobs], *, judged: bool
+    ) -> Floats:
+        windows = Windows.of(slices)
+        return windows.bounded_slowdowns(play_windows(windows, scorers, **self.chosen.keywords))
 
     def costs_of_rule(self, slices: Sequence[PoolJobs], *, judged: bool) -> Floats:
         return np.array([self.source.slowdown(window) for window in slices])
@@ -349,12 +351,17 @@ class PairProblem(ScorerProblem[PairScorer, Chunk]):
             for chunk in self.source.draw(rng, chosen.job_sets)
         ]
 
-    def costs(self, scorer: PairScorer, slices: Sequence[Chunk], *, judged: bool) -> Floats:
+    def costs(
+        self, scorers: Sequence[PairScorer], slices: Sequence[Chunk], *, judged: bool
+    ) -> Floats:
         goal, at_a_time = self.chosen.objective, 1 if judged else self.chosen.instances_at_a_time
-        return np.array([play(one, scorer, at_a_time).cost(one, goal) for one in slices])
+        return np.array(
+            [[play(one, by, at_a_time).cost(one, goal) for one in slices] for by in scorers]
+        )
 
     def costs_of_rule(self, slices: Sequence[Chunk], *, judged: bool) -> Floats:
-        return self.costs(self.rule, slices, judged=judged)
+        (costs,) = self.costs([self.rule], slices, judged=judged)
+        return np.asarray(costs)
 
     def objective(self, costs: Floats, rule: Floats) -> Floats:
         logarithm: Floats = np.log(ratios(costs, rule))

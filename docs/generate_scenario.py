@@ -154,7 +154,7 @@ WORDS: tuple[tuple[Any, str], ...] = (
     (machine.Machines, "section"),
     (machine.Machine, "section"),
     (power.Forecast, "section"),
-    (signals.Zone, "time zone"),
+    (sections.Zone, "time zone"),
     (references.File, "path"),
     (references.FileOrFolder, "path of a file or folder"),
     (policy.PolicyFile, "`file.py:Class`"),
@@ -163,6 +163,8 @@ WORDS: tuple[tuple[Any, str], ...] = (
     (references.Arguments, "mapping"),
     (references.FiniteJson, "any value"),
     (logs.WorkloadSection, "section"),
+    (top.Value, "section"),
+    (top.Power, "section"),
     (top.PolicySection, "section"),
     (policy.PlainPolicy, "section"),
 )

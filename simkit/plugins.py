@@ -227,12 +227,18 @@ def load_file(path: Path) -> ModuleType:
 
 def entry_points(group: str) -> tuple[EntryPoint, ...]:
     """Return the entry points of a group; what is installed is read once for each ``sys.path``."""
-    return _installed(tuple(sys.path), group)
+    return _in_group(tuple(sys.path), group)
 
 
-@cache  # a scan of all installed packages takes milliseconds, and an evaluation asks often
-def _installed(_path: tuple[str, ...], group: str) -> tuple[EntryPoint, ...]:
-    return tuple(metadata.entry_points(group=group))
+@cache
+def _in_group(path: tuple[str, ...], group: str) -> tuple[EntryPoint, ...]:
+    return tuple(_installed(path).select(group=group))
+
+
+@cache  # a scan of all installed packages takes milliseconds, and a run asks for many groups
+def _installed(_path: tuple[str, ...]) -> Any:
+    """Return all entry points: `EntryPoints`, before Python 3.12 `SelectableGroups`."""
+    return metadata.entry_points()
 
 
 def _group(group: str) -> tuple[EntryPoint, ...]:

@@ -45,7 +45,8 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, ErrorDetails
 
-from simkit.errors import ScenarioError, did_you_mean
+from simkit.dates import parse_zone
+from simkit.errors import ScenarioError, TraceError, did_you_mean
 from simkit.text import attribute_docstrings
 from simkit.units import LARGEST_AMOUNT, LATEST_S, LONGEST_S, parse_duration
 
@@ -260,6 +261,18 @@ Instant = Annotated[
     Unit("s"),
 ]
 """Seconds after the zero that the field names, or a date (in UTC)."""
+
+
+def _zone(name: str) -> str:
+    try:
+        parse_zone(name)
+    except TraceError as error:
+        raise ValueError(str(error)) from error
+    return name
+
+
+Zone = Annotated[str, AfterValidator(_zone)]
+"""``UTC``, ``UTC-06:00`` or a name such as ``America/Chicago``."""
 
 
 def check_order(start: float | datetime | None, end: float | datetime | None) -> None:

@@ -16,6 +16,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
+import numpy as np
+
 from simkit.errors import TraceError
 from simkit.files import SpecialFileError, TooMuchError, Unpacked, refuse_special, unfinished
 
@@ -74,7 +76,6 @@ _OTHER_FORMATS = {
     b"(\xb5/\xfd": "zstd",
     b"PAR1": "Parquet",
 }
-_CONTROL = bytes(set(range(32)) - set(b"\t\n\v\f\r")) + b"\x7f"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -112,8 +113,7 @@ def whole_line_blocks(pieces: Iterable[bytes], place: str) -> Iterator[Block]:
         if line == 1 and not rest:
             _refuse_utf_16(piece, place)
             piece = piece.removeprefix(_BYTE_ORDER_MARK)
-            _refuse_binary(piece, _CONTROL, place, line)
-        _refuse_binary(piece, b"\0", place, line)
+        _refuse_binary(piece, place, line, all_controls=line == 1 and not rest)
         lines, newline, tail = piece.rpartition(b"\n")
         if newline:
             block = Block(line, b"".join((rest, lines, newline)))
@@ -204,14 +204,21 @@ def _pieces(stream: IO[bytes], size: int, path: Path) -> Iterator[bytes]:
         raise TraceError(f"{path}: reading failed: {error}; check the disk") from None
 
 
-def _refuse_binary(piece: bytes, control: bytes, place: str, line: int) -> None:
-    if len(piece) == len(piece.translate(None, control)):
-        return
-    position = next(i for i, byte in enumerate(piece) if byte in control)
-    raise TraceError(
-        f"{place}:{line + piece.count(10, 0, position)}: byte 0x{piece[position]:02x} does not "
-        "occur in text, so this is a binary file; give the log as text, plain or gzipped"
-    )
+def _refuse_binary(piece: bytes, place: str, line: int, *, all_controls: bool) -> None:
+    """Raise TraceError for a 0 byte or, if `all_controls`, any other that is in no text."""
+    if all_controls:
+        letters = np.frombuffer(piece, np.uint8)
+        beyond = (
+            (letters < 9) | ((letters > 13) & (letters < 32)) | (letters == 127)
+        )  # \t to \r are
+        position = int(beyond.argmax()) if beyond.any() else -1
+    else:
+        position = piece.find(b"\0")
+    if position >= 0:
+        raise TraceError(
+            f"{place}:{line + piece.count(10, 0, position)}: byte 0x{piece[position]:02x} does not "
+            "occur in text, so this is a binary file; give the log as text, plain or gzipped"
+        )
 
 
 def _near(path: Path) -> str:

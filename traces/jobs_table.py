@@ -6,7 +6,7 @@ derives from it, with a `column_map` and, where it needs any, `row_rules`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
@@ -33,7 +33,6 @@ from simkit.traces.columns import (
 )
 from simkit.traces.files import is_parquet
 from simkit.traces.rigid_jobs import (
-    PRECEDING,
     hint_swapped,
     note_early_starts,
     note_odd_run_times,
@@ -41,7 +40,7 @@ from simkit.traces.rigid_jobs import (
     note_swapped_limits,
     note_swapped_times,
     odd_units,
-    preceding_of_table,
+    preceding_jobs,
     repeats,
 )
 from simkit.traces.rules import (
@@ -71,6 +70,9 @@ from simkit.workload import Trace, Workload
 from simkit.workload.recorded import Recorded
 from simkit.workload.workload import JOB_COLUMNS
 
+PRECEDING: Final = "preceding_job"
+"""A table's column of text: ids of the jobs that precede a job, with ``;`` between them."""
+_NOBODY: Final = ("", "-1", "-1.0")
 NEEDED: Final = ("job_id", "submit_time_s", "run_time_s", "processors")
 """With `resources`, a table needs these in place of processors."""
 PAST: Final = tuple(column.name for column in JOBS if column.record)
@@ -500,3 +502,46 @@ def kept_by_rule(name: str, values: Floats) -> tuple[str, Bools]:
         return "whole and at least 1, below 2^33", whole & (values >= 1) & (values < LARGEST)
     rule = "whole and at least -1, below 2^63 (2^53 with a decimal point)"
     return rule, whole & (values >= -1) & (values < LARGEST_ID)
+
+
+def preceding_of_table(
+    table: TableColumns, job_id: npt.NDArray[Any], tally: Tally, left_out: Collection[str | None]
+) -> dict[str, Any]:
+    """Return the fields of a workload that the columns of a table say precede its jobs.
+
+    Args:
+        table: J rows, one a job, sorted by submission; `PRECEDING` and ``think_time_s`` count,
+            where an empty cell is none, and 0 s.
+        job_id: (J,) whole numbers, or text.
+        tally: counts jobs by rule.
+        left_out: ids of jobs in rows that are no part of the workload, as text.
+    """
+    frame, size = table.frame, len(table)
+    think, rows, wanted = np.zeros(size), np.empty(0, np.int64), pl.Series(dtype=pl.String)
+    if "think_time_s" in frame:
+        think = frame["think_time_s"].fill_null(0.0).to_numpy()
+    if PRECEDING in frame:
+        word = pl.element().str.strip_chars()
+        lists = frame[PRECEDING].str.split(";").list.eval(word.filter(~word.is_in(_NOBODY)))
+        rows = np.repeat(np.arange(size), lists.list.len().fill_null(0).to_numpy())
+        wanted = lists.explode().drop_nulls()
+    named = np.zeros(size, dtype=bool)
+    named[rows] = True
+    tally.note(rules.ONLY_THINK_TIME, np.sort(table.line[~named & (think > 0)]))
+    others = pl.Series(sorted(word for word in left_out if word is not None), dtype=pl.String)
+    if job_id.dtype.kind == "i":  # what is no whole number is the id of none
+        known = whole_numbers(wanted).fill_null(np.iinfo(np.int64).min).to_numpy()
+        gone = whole_numbers(others).drop_nulls().to_list()
+    else:
+        known, gone = _as_named(wanted, [*job_id, *others]), others.to_list()
+    return preceding_jobs(job_id, table.line, rows, known, think[rows], tally, gone)
+
+
+def _as_named(wanted: pl.Series, names: Sequence[str]) -> npt.NDArray[Any]:
+    """Return ids as jobs have them that are text: 1.0 stands for 1 if no job is called 1.0."""
+    plain = whole_numbers(wanted).cast(pl.String)
+    other = (plain != wanted).fill_null(value=False)
+    if other.any():
+        other &= ~wanted.is_in(names)
+        wanted = wanted.set(other, None).fill_null(plain)
+    return wanted.to_numpy().astype(object)

@@ -14,7 +14,6 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.traces import rules
@@ -27,8 +26,6 @@ from simkit.traces.rules import (
     Tally,
     first_that_applies,
 )
-from simkit.traces.tables.rows import whole_numbers
-from simkit.traces.tables.table import TableColumns
 from simkit.units import LATEST_S, LONGEST_S, format_duration
 from simkit.workload import Workload
 from simkit.workload.dependencies import Links
@@ -323,11 +320,6 @@ class RigidLog(LineFormat):
         return np.flatnonzero(first_that_applies(drops, rows.line, tally.drop))
 
 
-PRECEDING: Final = "preceding_job"
-"""A table's column of text: ids of the jobs that precede a job, with ``;`` between them."""
-_NOBODY: Final = ("", "-1", "-1.0")
-
-
 def note_releases(tally: Tally, line: Ints, held_s: Floats) -> None:
     """Note the jobs that may not run from their submission on, and those released before it.
 
@@ -381,49 +373,6 @@ def preceding_jobs(
     }.items():
         tally.note(rule, np.sort(line[np.unique(job[rows])]))
     return links.of(kept).columns(len(job_id))
-
-
-def preceding_of_table(
-    table: TableColumns, job_id: npt.NDArray[Any], tally: Tally, left_out: Collection[str | None]
-) -> dict[str, Any]:
-    """Return the fields of a workload that the columns of a table say precede its jobs.
-
-    Args:
-        table: J rows, one a job, sorted by submission; `PRECEDING` and ``think_time_s`` count,
-            where an empty cell is none, and 0 s.
-        job_id: (J,) whole numbers, or text.
-        tally: counts jobs by rule.
-        left_out: ids of jobs in rows that are no part of the workload, as text.
-    """
-    frame, size = table.frame, len(table)
-    think, rows, wanted = np.zeros(size), np.empty(0, np.int64), pl.Series(dtype=pl.String)
-    if "think_time_s" in frame:
-        think = frame["think_time_s"].fill_null(0.0).to_numpy()
-    if PRECEDING in frame:
-        word = pl.element().str.strip_chars()
-        lists = frame[PRECEDING].str.split(";").list.eval(word.filter(~word.is_in(_NOBODY)))
-        rows = np.repeat(np.arange(size), lists.list.len().fill_null(0).to_numpy())
-        wanted = lists.explode().drop_nulls()
-    named = np.zeros(size, dtype=bool)
-    named[rows] = True
-    tally.note(rules.ONLY_THINK_TIME, np.sort(table.line[~named & (think > 0)]))
-    others = pl.Series(sorted(word for word in left_out if word is not None), dtype=pl.String)
-    if job_id.dtype.kind == "i":  # what is no whole number is the id of none
-        known = whole_numbers(wanted).fill_null(np.iinfo(np.int64).min).to_numpy()
-        gone = whole_numbers(others).drop_nulls().to_list()
-    else:
-        known, gone = _as_named(wanted, [*job_id, *others]), others.to_list()
-    return preceding_jobs(job_id, table.line, rows, known, think[rows], tally, gone)
-
-
-def _as_named(wanted: pl.Series, names: Sequence[str]) -> npt.NDArray[Any]:
-    """Return ids as jobs have them that are text: 1.0 stands for 1 if no job is called 1.0."""
-    plain = whole_numbers(wanted).cast(pl.String)
-    other = (plain != wanted).fill_null(value=False)
-    if other.any():
-        other &= ~wanted.is_in(names)
-        wanted = wanted.set(other, None).fill_null(plain)
-    return wanted.to_numpy().astype(object)
 
 
 FEWEST_ROWS: Final = 5

@@ -20,7 +20,8 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError
 from simkit.text import counted
 from simkit.traces import rules
-from simkit.traces.rigid_jobs import note_releases, preceding_of_table
+from simkit.traces.jobs_table import preceding_of_table
+from simkit.traces.rigid_jobs import note_releases
 from simkit.traces.rules import SHOWN, BadLines, Tally
 from simkit.traces.tables.rows import number_names, plain_ids, whole_numbers
 from simkit.traces.tables.table import TableColumns

@@ -25,13 +25,13 @@ from simkit.analysis.plot_style import (
 )
 from simkit.arrays import Floats
 from simkit.power.ledger import COLUMNS
-from simkit.power.signal_align import Span
 from simkit.power.site import Source
 from simkit.results.metric import counted_resource
 from simkit.results.run_folder import Run, RunOrFolder, open_run
 from simkit.results.timeline import binned_mean, binned_power, timeline_columns
 from simkit.scenario.power import sources_again
 from simkit.text import printable
+from simkit.workload.workload import Span
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -10,14 +10,9 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ruamel.yaml import YAML
-
-from simkit.analysis.compare import DIFFERENCE_HEADS
-from simkit.analysis.summary import with_star
 from simkit.cli.text import GAP, Blocks, Line, Plain, Table, as_text, console, rows_blocks
 from simkit.errors import RunError, did_you_mean
 from simkit.experiment.warnings import estimates_name
-from simkit.power.signal_align import Span
 from simkit.records import STATUSES
 from simkit.results.all_metrics import (
     Number,
@@ -33,6 +28,7 @@ from simkit.results.metric import DISTRIBUTION, custom_names, entries
 from simkit.scenario.policy import USUAL_ESTIMATES
 from simkit.text import counted
 from simkit.units import KWH_J, quantity
+from simkit.workload.workload import Span
 
 if TYPE_CHECKING:
     import polars as pl
@@ -93,6 +89,8 @@ def differences_by_blocks(groups: Groups, differences: Sequence[Difference]) -> 
     Sorted by a metric, the groups with its largest differences come first in every table. Raises
     RunError for a metric that is not compared.
     """
+    from simkit.analysis.compare import DIFFERENCE_HEADS
+
     of_groups: dict[str, list[Difference]] = {}
     for row in differences:
         if row.group is not None:
@@ -368,6 +366,8 @@ def _forecast(foresight: Foresight | None, kind: str | None) -> str:
 
 def comparison_blocks(comparison: Comparison, groups: Groups | None = None) -> Blocks:
     """Yield the differences of two runs, also by group if asked for, then what was left out."""
+    from simkit.analysis.compare import DIFFERENCE_HEADS
+
     yield Line("A", comparison.a)
     yield Line("B", comparison.b)
     same = {a.digest for a, _ in comparison.runs} == {b.digest for _, b in comparison.runs}
@@ -397,6 +397,8 @@ def comparison_blocks(comparison: Comparison, groups: Groups | None = None) -> B
 
 def summary_blocks(summary: Summary) -> Blocks:
     """Yield the metrics of groups of runs, and what a reader must know of them."""
+    from simkit.analysis.summary import with_star
+
     table = summary.table()
     yield Table(table.heads, table.cells(with_star), names=table.names)
     for note in table.notes:
@@ -473,6 +475,8 @@ def _swept(value: Any) -> str:
     """Return a value as a scenario has it, on one line."""
     if not isinstance(value, dict | list):
         return str(value)
+    from ruamel.yaml import YAML
+
     yaml, text = YAML(typ="rt", pure=True), StringIO()
     yaml.default_flow_style, yaml.width = True, 4096  # on one line
     yaml.dump(value, text)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Container, Iterator, Mapping, 
 from itertools import groupby
 from math import nan
 from operator import itemgetter
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -20,8 +20,10 @@ from simkit.engine.events import EventLoop
 from simkit.engine.recorder import Outcome, Recorder, Status
 from simkit.policy.estimates import Predictor
 from simkit.policy.task import Allocation, Instances, Placement, Reservation, Task
-from simkit.power.ledger import Flows
 from simkit.workload import Workload
+
+if TYPE_CHECKING:
+    from simkit.power.ledger import Flows
 
 
 class Observer(Protocol):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 from math import isfinite
+from typing import TYPE_CHECKING
 
 from simkit.engine.bookkeeping import Attempt, InstanceTimes, Part, by_machine
 from simkit.engine.events import Event, Occurrence, Rank
@@ -17,10 +18,12 @@ from simkit.errors import ScenarioError
 from simkit.policy import Cancel, Place, Resume, Suspend
 from simkit.policy.estimates import CORRECTIONS, Correction, corrected
 from simkit.policy.task import Allocation, Instances, Placement, Reservation, Task
-from simkit.power.facts import Checkpoints
 from simkit.rules import Rules
 from simkit.sections import or_infinite
 from simkit.units import instant_on_grid, time_on_grid
+
+if TYPE_CHECKING:
+    from simkit.power.facts import Checkpoints
 
 _KILLED = int(Outcome.KILLED)
 

@@ -12,15 +12,18 @@ from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simkit.arrays import Floats
 from simkit.errors import PolicyError
-from simkit.power.facts import Supply
-from simkit.power.machine_model import PowerModel
 from simkit.units import amount_on_grid
 from simkit.workload.capacity import SWITCHED_OFF, CapacityChange
+
+if TYPE_CHECKING:
+    from simkit.power.facts import Supply
+    from simkit.power.machine_model import PowerModel
 
 POWER = "power"
 """The cause of capacity that goes and comes back with the power, in the records."""

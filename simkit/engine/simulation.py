@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from math import inf, nan
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from simkit.arrays import stream
 from simkit.engine.admission import LATE, check_lateness
@@ -24,7 +24,6 @@ from simkit.engine.events import Event, Rank
 from simkit.engine.execution import Execution, Reservations
 from simkit.engine.held_back import Parents
 from simkit.engine.outages import MachineFailures, Outages, Processes, ProcessLike
-from simkit.engine.power_supply import PowerSupply, least_valuable_first
 from simkit.engine.recorder import FLUSH_EVERY, Outcome, Recorder
 from simkit.engine.submission import Submission
 from simkit.engine.system import System
@@ -46,12 +45,15 @@ from simkit.policy import (
 from simkit.policy.declared import declared_signals
 from simkit.policy.estimates import Correction, Predictor, Requested
 from simkit.policy.task import Task
-from simkit.power.site import Site
 from simkit.rules import Rules
 from simkit.sections import or_infinite
 from simkit.units import LATEST_S, time_on_grid
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
+
+if TYPE_CHECKING:
+    from simkit.engine.power_supply import PowerSupply
+    from simkit.power.site import Site
 
 PATIENCE = 2000
 """Steps without a start after which a run in which nothing runs and no job comes is over."""
@@ -177,6 +179,8 @@ class Simulation:
         if failures is not None:
             MachineFailures(system, failures, stream(seed, "failures"), outages)
         if site is not None:
+            from simkit.engine.power_supply import PowerSupply
+
             self.power = PowerSupply(system, site, self._execution, outages)
         if processes:
             Processes(system, outages, processes, seed)
@@ -236,6 +240,8 @@ class Simulation:
         self._referee.policy = type(policy).__name__
         policy.reset(self.info, stream(seed, "policy"))
         if self.power is not None:
+            from simkit.engine.power_supply import least_valuable_first
+
             self.power.victims = getattr(policy, "victims", least_valuable_first)
             self.power.heed(declared_signals(policy))
         for time_s in getattr(policy, "switch_times_s", ()):
@@ -496,7 +502,7 @@ class Simulation:
         whole = count == task.remaining or (
             not task.gang and count.__class__ is int and 0 < count < task.remaining
         )
-        if not whole or task.machines is not None:
+        if not whole or (task.machines is not None and on[0][0] not in task.machines):
             count = self._referee.checked_count(task, on)
         system = self._system
         if not system.room.claim(on, task.request):

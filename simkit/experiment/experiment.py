@@ -20,9 +20,10 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from simkit import plugins
+from simkit.compiled.scope import Chosen, choose, module_of
 from simkit.engine.outages import ProcessLike
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
@@ -44,17 +45,13 @@ from simkit.experiment.warnings import (
     unit_warnings,
 )
 from simkit.experiment.workload import TraceMemory, read_trace
+from simkit.machine_code import is_kept
 from simkit.plugins import author_traceback, instantiate, lines_of_author
 from simkit.policy import Policy
 from simkit.policy.declared import declared_metrics
 from simkit.policy.estimates import Predictor
-from simkit.power.forecast import ERROR_STEP_S
-from simkit.power.signal import parts_of
-from simkit.power.signal_align import Span
-from simkit.power.site import Site, controller_problems, policy_problems
 from simkit.results.all_metrics import build_metrics, failures, measure
 from simkit.results.custom_metrics import CustomMetric
-from simkit.results.energy_bills import energy_table
 from simkit.results.metric import check_trimming
 from simkit.results.run_folder import Run
 from simkit.results.run_info import first_info, peak_memory_bytes
@@ -63,12 +60,16 @@ from simkit.rules import Limits
 from simkit.scenario import ProcessSection, Scenario, refuse_sweep
 from simkit.scenario.cluster import ClusterSection
 from simkit.scenario.policy import RecordedPolicy, policies_in
-from simkit.scenario.power import NoisySection, Power
 from simkit.sections import or_infinite
 from simkit.units import format_duration
 from simkit.workload import RowReport, Trace, Workload
 from simkit.workload.cluster import Cluster, fill_whole_memory
 from simkit.workload.recorded import Past
+from simkit.workload.workload import Span
+
+if TYPE_CHECKING:
+    from simkit.power.site import Site
+    from simkit.scenario.power import Power
 
 Watch = Callable[[Simulation], None]
 """Is called after every decision, e.g. to show progress."""
@@ -98,6 +99,8 @@ class Experiment:
     """The recorded starts, if the policy replays them; it counts there what started later."""
     warnings: tuple[str, ...] = ()
     """What a reader of the results must know before the run."""
+    engine: Chosen = field(default_factory=lambda: Chosen("simpy", ""))
+    """What replays it."""
 
 
 def prepare(
@@ -159,9 +162,7 @@ def prepare(
     problems += cluster_problems(
         chosen, cluster, scenario if policy is None else None, trace.workload
     )
-    problems += policy_problems(chosen, site)
-    if site is not None:
-        problems += controller_problems(site)
+    problems += _site_problems(chosen, site)
     if problems:
         raise ScenarioError(problems)
     warnings = (
@@ -171,10 +172,24 @@ def prepare(
         *(() if site is None else site.warnings),
     )
     times = {"read": perf_counter() - begin}
+    others = [] if site is None else ["power is modelled"]
+    if scenario.processes or processes:
+        others.append("processes of the user run")
+    engine = choose(scenario.engine, chosen, trace.workload, cluster, scenario, predictor, others)
     return Experiment(
         scenario, trace, cluster, chosen, predictor, build, site, times, given, custom, past,
-        warnings,
+        warnings, engine,
     )  # fmt: skip
+
+
+def _site_problems(policy: Policy, site: Site | None) -> list[str]:
+    """Return what the policy, and the site's controller, need and the site lacks."""
+    if site is None and not hasattr(policy, "check_site"):
+        return []
+    from simkit.power.site import controller_problems, policy_problems
+
+    controllers = [] if site is None else controller_problems(site)
+    return policy_problems(policy, site) + controllers
 
 
 def _past_of(scenario: Scenario) -> Past | None:
@@ -220,6 +235,7 @@ def carry_out(
         experiment.scenario, experiment.trace.workload, experiment.policy
     )
     info["warnings"] = list(experiment.warnings)
+    info["engine"] = {"name": experiment.engine.name, "why": experiment.engine.why}
     store = MemoryWriter(info) if output is None else RunWriter(Path(output), info, force=force)
     times = dict(experiment.wall_time_s)
     with _accounted_for(store):
@@ -229,6 +245,8 @@ def carry_out(
         times["simulate"] -= store.wall_time_s  # spent in between by the recorder
         store.close_tables()
         if experiment.site is not None:
+            from simkit.results.energy_bills import energy_table
+
             with _timed(times, "bills"):
                 store.write("energy", energy_table(store.results(), experiment.site.models))
                 store.close_tables()
@@ -276,8 +294,9 @@ def replay(experiment: Experiment, tables: Collection[str]) -> Run:
     return store.results()
 
 
-def _facts_of_power(site: Site, simulation: Simulation) -> dict[str, float | str]:
+def _facts_of_power(site: Site, simulation: Replayed) -> dict[str, float | str]:
     """Return the facts about a site and what each source generated in the run."""
+    assert isinstance(simulation, Simulation)
     assert simulation.power is not None
     start_s, end_s = simulation.power.started_s, simulation.now
     generated = site.generation_kwh(start_s, end_s)
@@ -295,8 +314,45 @@ def _check_trimming(scenario: Scenario, workload: Workload) -> None:
         check_trimming(first, last, settings.warmup, settings.cooldown)
 
 
-def _simulate(experiment: Experiment, recorder: Recorder, watch: Watch | None) -> Simulation:
-    """Run the simulation; if it stops early, its recorder still writes its rows."""
+def compiles_first(experiment: Experiment) -> list[str]:
+    """Return a note if the run must wait for its engine to be compiled; empty if it need not."""
+    rule = experiment.engine.rule
+    if rule is None or is_kept(module_of(rule)):
+        return []
+    return ["the compiled engine is being made for this machine: some 10 s, once"]
+
+
+class Replayed(Protocol):
+    """What has replayed a run, at its end."""
+
+    @property
+    def decisions_made(self) -> int:
+        """How many decisions were made."""
+
+    @property
+    def now(self) -> float:
+        """The time on the trace's clock, in s."""
+
+
+def _simulate(experiment: Experiment, recorder: Recorder, watch: Watch | None) -> Replayed:
+    """Run the simulation, compiled if its engine is."""
+    if experiment.engine.rule is not None:
+        from simkit.compiled.replay import replay_pool  # needs numba, and takes a while
+
+        with blaming(experiment, lambda: "in the compiled engine"):
+            done = replay_pool(
+                experiment.policy, experiment.engine.rule, experiment.trace.workload,
+                experiment.cluster, recorder, rules=experiment.scenario,
+                predictor=experiment.predictor, seed=experiment.scenario.seed,
+                correction=experiment.scenario.estimates.correction,
+            )  # fmt: skip
+        if done is not None:
+            return done
+    return _simulate_events(experiment, recorder, watch)
+
+
+def _simulate_events(experiment: Experiment, recorder: Recorder, watch: Watch | None) -> Simulation:
+    """Run the simulation by SimPy; if it stops early, its recorder still writes its rows."""
     with blaming(experiment, lambda: "before the first job"):
         simulation = Simulation(
             experiment.trace.workload,
@@ -358,6 +414,8 @@ def blaming(experiment: Experiment, when: Callable[[], str]) -> Iterator[None]:
         authors: list[tuple[str, object]] = [("", experiment.policy)]
         authors.append(("the estimator ", experiment.predictor))
         if (site := experiment.site) is not None:
+            from simkit.power.signal import parts_of
+
             authors.append(("the controller ", site.controller))
             signals = [part for whole in site.signals for part in parts_of(whole)]
             authors += [("the signal ", part) for part in reversed(signals)]  # the innermost first
@@ -532,7 +590,9 @@ def _of_forecast(section: Power | None) -> Iterator[Size]:
     steps = math.ceil(forecast.horizon / forecast.step)
     longer = "use a longer step or a shorter horizon"
     yield Size("power.forecast.step", steps, "steps of each forecast", "steps", longer)
-    if isinstance(forecast, NoisySection):
+    if forecast.type == "noisy":
+        from simkit.power.forecast import ERROR_STEP_S
+
         drawn = forecast.horizon / ERROR_STEP_S
         yield Size("power.forecast.horizon", drawn, "errors of each forecast", "steps", longer)
 

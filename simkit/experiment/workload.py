@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from simkit.arrays import stream
 from simkit.errors import PluginError, ScenarioError, TraceError
-from simkit.scenario.value import Value
 from simkit.scenario.workload import TraceFormat, WorkloadModel, WorkloadSource
 from simkit.workload import Trace
 from simkit.workload.recorded import with_recorded_starts
+
+if TYPE_CHECKING:
+    from simkit.scenario.value import Value
 
 
 class _Kept(NamedTuple):

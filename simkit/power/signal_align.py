@@ -33,23 +33,7 @@ from simkit.power.signal_trace import (
     step_function,
 )
 from simkit.units import DAY_S, format_duration, time_on_grid
-from simkit.workload import Workload
-
-
-class Span(NamedTuple):
-    """The part of a run in which its jobs run, in s on its clock."""
-
-    first_s: float
-    last_s: float
-
-    @classmethod
-    def of(cls, workload: Workload) -> Span:
-        """Return the run's start and the earliest time at which its last job can end."""
-        if not len(workload):
-            return cls(0.0, 0.0)
-        submitted = np.repeat(workload.submit_time_s, np.diff(workload.first_task))
-        last = float((submitted + workload.run_time_s).max())
-        return cls(min(0.0, float(workload.submit_time_s[0])), last)
+from simkit.workload.workload import Span
 
 
 def check_covers(signal: Signal, span: Span, ahead_s: float = 0.0) -> None:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
 from simkit.arrays import Floats
-from simkit.power.facts import BatteryFacts
 from simkit.results.metric import (
     MAIN,
     Found,
@@ -28,6 +27,9 @@ from simkit.results.metric import (
     share,
 )
 from simkit.units import KWH_J
+
+if TYPE_CHECKING:
+    from simkit.power.facts import BatteryFacts
 
 _FLOWING: Final = (
     "generation_w", "import_w", "discharge_w", "unserved_w", "load_w", "charge_w", "export_w",

@@ -18,7 +18,6 @@ import polars as pl
 from simkit import plugins, records
 from simkit.errors import RunError
 from simkit.files import check_parquet, read_json
-from simkit.power.facts import BatteryFacts
 from simkit.results.custom_metrics import CustomMetric
 from simkit.results.group_metrics import By, metrics_by
 from simkit.results.metric import Metrics
@@ -32,6 +31,8 @@ from simkit.units import format_duration
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from simkit.power.facts import BatteryFacts
 
 FORMAT: Final = 1
 """The version of run folders that this module reads."""
@@ -264,6 +265,8 @@ class Run:
     @property
     def battery(self) -> BatteryFacts | None:
         """Capacity, efficiencies and initial state of charge of the site's battery, if any."""
+        from simkit.power.facts import BatteryFacts
+
         section = (self.info.get("scenario", {}).get("power") or {}).get("battery")
         if section is None:
             return None
@@ -470,6 +473,20 @@ class MemoryRun(Run):
         if table not in self._tables:
             raise RunError(f"there is no table {table!r}; the tables are {', '.join(self._tables)}")
         return self._tables[table].lazy()
+
+
+class WrittenRun(Run):
+    """A run whose tables have just been written, some of which are still in memory."""
+
+    def __init__(
+        self, folder: Path, info: dict[str, Any], tables: Mapping[str, pl.DataFrame]
+    ) -> None:
+        super().__init__(folder, info)
+        self._tables = tables
+
+    def scan(self, table: str) -> pl.LazyFrame:
+        """Return a table as a lazy frame, from memory if it is there."""
+        return self._tables[table].lazy() if table in self._tables else super().scan(table)
 
 
 _PICTURES: Final = (".png", ".svg", ".pdf")

@@ -11,9 +11,8 @@ from hashlib import file_digest
 from importlib import metadata
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from simkit.power.site import Site
 from simkit.results.run_folder import FORMAT, PORTABLE
 from simkit.scenario import Scenario, portable_form, scenario_hash
 from simkit.scenario.bundled import agent_files
@@ -21,6 +20,9 @@ from simkit.scenario.policy import AgentPolicy, ModelPolicy, policies_in
 from simkit.workload import RowReport, Trace, Workload
 from simkit.workload.cluster import Cluster, Partition
 from simkit.workload.trace import rows_facts
+
+if TYPE_CHECKING:
+    from simkit.power.site import Site
 
 _PACKAGES = ("numpy", "polars", "pyarrow", "pydantic", "scipy", "simpy")
 """Distributions whose versions are recorded besides simkit's."""

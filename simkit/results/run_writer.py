@@ -50,7 +50,7 @@ from simkit.results.output_folder import (
     reason,
     unwritable,
 )
-from simkit.results.run_folder import PORTABLE, MemoryRun, Run
+from simkit.results.run_folder import PORTABLE, MemoryRun, Run, WrittenRun
 
 TABLES: Final = (*records.TABLES, *records.POWER_TABLES)
 """The tables that the digest covers, in order; only runs with power have the last two."""
@@ -106,6 +106,8 @@ def canonical_bytes(column: pl.Series) -> bytes:
 
 ROW_GROUP: Final = 32_768
 """Rows that a table collects before they are written as one row group."""
+MOST_KEPT_BYTES: Final = 32 << 20
+"""Tables that are no larger in all are measured from memory, not read again from their files."""
 _FILES: Final = (*(f"{table}.parquet" for table in TABLES), "metrics.json")
 """Files of a run folder besides `run.json`."""
 
@@ -148,6 +150,8 @@ class RunWriter:
         self._info = dict(info)
         self._open: dict[str, Any] = {}
         self._waiting: dict[str, list[pl.DataFrame]] = {table: [] for table in TABLES}
+        self._kept: dict[str, list[pl.DataFrame]] = {}
+        self._kept_bytes = 0
         check_content(self.folder, info, force=force)
         self._lock = claim(self.folder)
         self.work = self.folder / UNFINISHED if holds_finished_run(self.folder) else self.folder
@@ -166,11 +170,20 @@ class RunWriter:
         """
         begin = perf_counter()
         self._digest.update(table, rows)
+        self._keep(table, rows)
         waiting = self._waiting[table]
         waiting.append(rows)
         if table not in self._open or sum(map(len, waiting)) >= ROW_GROUP:
             self._write_waiting(table)
         self.wall_time_s += perf_counter() - begin
+
+    def _keep(self, table: str, rows: pl.DataFrame) -> None:
+        """Keep rows for the metrics, until all rows are too many for the memory of a run."""
+        if self._kept_bytes <= MOST_KEPT_BYTES:
+            self._kept_bytes += int(rows.estimated_size())
+            self._kept.setdefault(table, []).append(rows)
+        if self._kept_bytes > MOST_KEPT_BYTES:
+            self._kept.clear()
 
     def close_tables(self) -> None:
         """Write what is left and give the tables their names.
@@ -188,7 +201,8 @@ class RunWriter:
 
     def results(self) -> Run:
         """Return the run so far; its tables must be closed."""
-        return Run(self.work, self._info)
+        tables = {table: pl.concat(rows) for table, rows in self._kept.items()}
+        return WrittenRun(self.work, self._info, tables)
 
     def complete(self, info: Mapping[str, Any], metrics: Mapping[str, Any]) -> Run:
         """Write the metrics, then `run.json` with status "complete"; return the finished run.
@@ -207,7 +221,7 @@ class RunWriter:
             raise self._failed(error) from error
         _remove_run(self.folder / UNFINISHED)  # of an earlier run that did not end, if there is one
         self._unlock()
-        return self.results()
+        return Run(self.work, self._info)
 
     def _take_place(self) -> None:
         """Replace the earlier run by this one; in between the folder says "incomplete"."""
@@ -240,7 +254,10 @@ class RunWriter:
 
         if table not in self._open:
             schema = rows.head(0).to_arrow().schema
-            self._open[table] = ParquetWriter(self._path(table), schema, compression="zstd")
+            texts = [name for name, kind in rows.schema.items() if kind == pl.String]
+            self._open[table] = ParquetWriter(  # a dictionary of numbers costs more than it saves
+                self._path(table), schema, compression="zstd", use_dictionary=texts
+            )
         return self._open[table]
 
     def _path(self, table: str) -> Path:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import PurePath
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -35,10 +35,14 @@ from simkit.scenario.policy import (
     PolicySection,
     compat_period_s,
 )
-from simkit.scenario.power import Power
-from simkit.scenario.references import Arguments, Family, FiniteJson, PluginName
-from simkit.scenario.signals import SIGNALS
-from simkit.scenario.value import Value
+from simkit.scenario.references import (
+    ON_DEMAND,
+    Arguments,
+    Family,
+    FiniteJson,
+    OnDemand,
+    PluginName,
+)
 from simkit.scenario.workload import WORKLOADS, WorkloadSection
 from simkit.sections import (
     BrokenRulesError,
@@ -50,6 +54,24 @@ from simkit.sections import (
     schema_of_both,
 )
 from simkit.text import attribute_docstrings
+
+if TYPE_CHECKING:
+    from simkit.scenario.power import Power
+    from simkit.scenario.value import Value
+else:
+
+    def _power() -> type[Section]:
+        from simkit.scenario.power import Power
+
+        return Power
+
+    def _value() -> type[Section]:
+        from simkit.scenario.value import Value
+
+        return Value
+
+    Power = Annotated[Any, OnDemand(_power)]
+    Value = Annotated[Any, OnDemand(_value)]
 
 
 def _reference(name: str) -> str:
@@ -179,6 +201,9 @@ class Scenario(Rules, _Simulated):
 
     noun = "scenario"
 
+    engine: Literal["auto", "simpy", "compiled"] = "auto"
+    """What replays the run, with the same result: SimPy, or machine code for pools of rigid jobs
+    (needs numba). auto: the compiled engine where it covers the run, from 20,000 jobs on."""
     metrics: Metrics = Field(default_factory=Metrics)
     """How metrics are computed."""
     learn: Learn | None = None
@@ -260,8 +285,8 @@ def portable_form(scenario: Scenario, inputs: Mapping[str, str]) -> dict[str, An
     """Return the scenario as it enters a run's digest: equal on every machine and in every folder.
 
     Keys at their default are left out, so that a key that is added later changes no digest, and so
-    are the name, which says nothing about the run, the limits, which a whole run never met, and
-    the user's metrics, which change no result.
+    are the name, which says nothing about the run, the limits, which a whole run never met, the
+    engine, which changes no result, and nor do the user's metrics.
     Where a text is the path of an input, its file stands as ``sha256:…``; a folder as the SHA-256
     of a line ``relative/path sha256`` for each input below it, by path; ``file.py:attribute`` as
     ``sha256:…:attribute``. The hashes of inputs that no text names are listed under ``inputs``.
@@ -279,7 +304,9 @@ def portable_form(scenario: Scenario, inputs: Mapping[str, str]) -> dict[str, An
             return [by_content(part) for part in value]
         return _content_of(value, inputs, named) if isinstance(value, str) else value
 
-    left_out: dict[str, Any] = {"name": True, "limits": True, "metrics": {"custom"}}
+    left_out: dict[str, Any] = {
+        "name": True, "limits": True, "engine": True, "metrics": {"custom"}
+    }  # fmt: skip
     form: dict[str, Any] = by_content(
         scenario.model_dump(mode="json", exclude=left_out, exclude_defaults=True)
     )
@@ -318,9 +345,16 @@ class _Documented(GenerateJsonSchema):
                 properties[name].setdefault("description", text)
         return made
 
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        """Return False for a section on demand, whose class has the title."""
+        on_demand = ON_DEMAND in (schema.get("metadata") or ())
+        return not on_demand and super().field_title_should_be_set(schema)
+
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a scenario file, for editors."""
+    from simkit.scenario.signals import SIGNALS
+
     families: tuple[Family[Any], ...] = (WORKLOADS, SIGNALS)
     models: list[type[Section]] = [Scenario]
     for family in families:

@@ -48,12 +48,12 @@ from simkit.sections import (
 )
 from simkit.units import KWH_J
 from simkit.workload import Workload
+from simkit.workload.workload import Span
 
 if TYPE_CHECKING:  # what charges and settles is imported when a site is built
     from simkit.power import forecast as forecasts
     from simkit.power.controller import Controller
     from simkit.power.machine_model import Pue
-    from simkit.power.signal_align import Span
     from simkit.power.site import Foresight, Grid, Site, Source
     from simkit.workload.cluster import Cluster
 
@@ -348,7 +348,6 @@ class Power(Section):
         """
         from simkit.power.controller import SourceOrder
         from simkit.power.machine_model import ConstantPue, PowerModel
-        from simkit.power.signal_align import Span
         from simkit.power.site import NO_GRID, Site
 
         ahead = self.forecast is not None and self.forecast.looks_ahead

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -27,6 +27,7 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     JsonValue,
+    TypeAdapter,
     ValidationError,
     ValidationInfo,
     WithJsonSchema,
@@ -330,6 +331,44 @@ class Kind(Section):
         if problems:
             raise TraceError("\n".join(problems))
         return made
+
+
+ON_DEMAND: Final = "on_demand"
+"""Marks the core schema of an `OnDemand` section, in pydantic's metadata."""
+
+
+@dataclass(frozen=True)
+class OnDemand:
+    """Marks a section that most scenarios leave out: its class is imported once one has it.
+
+    The field's type is Any: pydantic judges, writes and describes the section by the class that
+    `load` returns.
+    """
+
+    load: Callable[[], type[Section]]
+    """Imports the class of the section."""
+
+    def classes(self) -> dict[str, type[Section]]:
+        """Return name → class of the only class that may stand here, as a `Family` does."""
+        model = self.load()
+        return {model.__name__: model}
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        """Judge the section by its class, which is imported then."""
+        return core_schema.with_info_before_validator_function(
+            self._validated, handler(source), metadata={ON_DEMAND: True}
+        )
+
+    def _validated(self, value: object, info: ValidationInfo) -> object:
+        return self.load().model_validate(value, context=info.context)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Describe the section by its class."""
+        return handler(TypeAdapter(self.load()).core_schema)
 
 
 K = TypeVar("K", bound=Kind)

@@ -39,7 +39,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from simkit import plugins
-from simkit.dates import fixed_zone, parse_zone, weekly
+from simkit.dates import fixed_zone, weekly
 from simkit.errors import PluginError, ScenarioError, SimkitError, TraceError
 from simkit.power import signal as curves
 from simkit.power.facts import POWER, Quantity
@@ -56,25 +56,15 @@ from simkit.sections import (
     PositiveDuration,
     Section,
     Share,
+    Zone,
 )
 from simkit.text import counted
 from simkit.units import DAY_S, TIME_GRID, WEEK_S, parse_duration
 from simkit.workload import RowReport, Workload
 
 if TYPE_CHECKING:  # how traces lie on the clock is imported when a signal is built
-    from simkit.power.signal_align import Alignment, Span
-
-
-def _zone(name: str) -> str:
-    try:
-        parse_zone(name)
-    except TraceError as error:
-        raise ValueError(str(error)) from error
-    return name
-
-
-Zone = Annotated[str, AfterValidator(_zone)]
-"""``UTC``, ``UTC-06:00`` or a name such as ``America/Chicago``."""
+    from simkit.power.signal_align import Alignment
+    from simkit.workload.workload import Span
 
 
 class Align(Section):
@@ -503,6 +493,12 @@ class NumberIsConstant:
 
 Signal = Annotated[SerializeAsAny[SignalSource], SIGNALS, NumberIsConstant()]
 """Every kind of signal, distinguished by `type`; a number is a constant."""
+
+
+class SignalPlace(Section):
+    """A place of a signal in a scenario."""
+
+    signal: Signal
 
 
 class ConstantSignal(SignalSource):

@@ -17,7 +17,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
@@ -25,7 +25,6 @@ from ruamel.yaml.comments import CommentedMap
 
 from simkit import plugins
 from simkit.errors import PluginError, ScenarioError
-from simkit.power.signal_trace import PowerTrace
 from simkit.scenario import SWEEP_REFUSAL, Scenario
 from simkit.scenario.bundled import find_scenario
 from simkit.scenario.overrides import (
@@ -37,11 +36,13 @@ from simkit.scenario.overrides import (
     without_listed,
 )
 from simkit.scenario.references import PATHS_ALONE, Context, PluginName, check_file
-from simkit.scenario.signals import SIGNALS, RecordedSignal, Signal
 from simkit.scenario.yaml_lines import LARGEST_FILE, Values, from_python, parse_yaml
-from simkit.sections import MOST, KeyPath, Problem, Section, Unit, mark_of, problems_of, shown
+from simkit.sections import MOST, KeyPath, Problem, Unit, mark_of, problems_of, shown
 from simkit.text import shortened
 from simkit.units import format_duration
+
+if TYPE_CHECKING:
+    from simkit.power.signal_trace import PowerTrace
 
 
 @dataclass(frozen=True)
@@ -386,6 +387,8 @@ def read_signal_file(keys: Mapping[str, Any]) -> PowerTrace:
     Raises ScenarioError with all problems of the keys, TraceError for the file, SimkitError if
     pvlib or windpowerlib is needed and missing. Messages name the keys.
     """
+    from simkit.scenario.signals import SIGNALS, RecordedSignal, SignalPlace
+
     kinds = SIGNALS.classes().items()
     recorded = [name for name, kind in kinds if issubclass(kind, RecordedSignal)]
     if (name := str(keys.get("type"))) not in recorded:
@@ -393,22 +396,16 @@ def read_signal_file(keys: Mapping[str, Any]) -> PowerTrace:
         raise ScenarioError(f"type: {name} is not read from a file; known: {known}")
     data = {"signal": dict(keys)}
     try:
-        signal = _Place.model_validate(
+        signal = SignalPlace.model_validate(
             data, context=Context(Path.cwd(), plugins.name_checker())
         ).signal
     except ValidationError as error:
         problems = [
             (cut_at_scalar(problem.path, data), problem.text)
-            for problem in problems_of(error, _Place)
+            for problem in problems_of(error, SignalPlace)
         ]
         # each path begins with the name of the only field
         lines = [": ".join([*filter(None, [dotted(path[1:])]), text]) for path, text in problems]
         raise ScenarioError(dict.fromkeys(lines)) from error
     assert isinstance(signal, RecordedSignal)
     return signal.trace()
-
-
-class _Place(Section):
-    """The place of a signal in a scenario."""
-
-    signal: Signal

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -537,6 +537,22 @@ _LEFT_OUT: Mapping[str, Any] = {
     if one.default_factory is not MISSING
 }
 """Field → what stands in it where there is none; plain defaults stand in the class."""
+
+
+class Span(NamedTuple):
+    """The part of a run in which its jobs run, in s on its clock."""
+
+    first_s: float
+    last_s: float
+
+    @classmethod
+    def of(cls, workload: Workload) -> Span:
+        """Return the run's start and the earliest time at which its last job can end."""
+        if not len(workload):
+            return cls(0.0, 0.0)
+        submitted = np.repeat(workload.submit_time_s, np.diff(workload.first_task))
+        last = float((submitted + workload.run_time_s).max())
+        return cls(min(0.0, float(workload.submit_time_s[0])), last)
 
 
 def _amounts(array: Floats) -> Floats:

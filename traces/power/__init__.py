@@ -25,8 +25,8 @@ from simkit.dates import date_text, is_utc, parse_zone
 from simkit.errors import TraceError
 from simkit.power.signal import WATT
 from simkit.power.signal_trace import Label, PowerTrace, Sampling, intervals
-from simkit.scenario.signals import FileSignal, Zone
-from simkit.sections import PositiveDuration
+from simkit.scenario.signals import FileSignal
+from simkit.sections import PositiveDuration, Zone
 from simkit.traces.power.table import Table, TableFormat, find_format, one_year, read_table
 from simkit.traces.power.units import UnitChoice, choose_unit, unit_of
 from simkit.traces.rules import FIRST_HOUR, SECOND_HOUR, Tally, first_that_applies, summary

@@ -214,15 +214,15 @@ def _some(text: bytes, rows: Bools) -> bytes:
 
 def squeezed(text: bytes) -> bytes:
     """Return lines without blanks at their ends and with one blank between fields."""
-    for blank in (b"\r", b"\t"):
+    for blank in (b"\r", b"\t", b"\v", b"\f"):
         if blank in text:
             text = text.replace(blank, b" ")
     letters = np.frombuffer(text, np.uint8)
     dark = letters > 32
-    keep = dark.copy()
+    keep = letters == 10
+    keep |= dark
     keep[1:] |= dark[:-1]  # the first blank after a field
-    keep |= letters == 10
-    text = letters[keep].tobytes()
+    text = letters.compress(keep).tobytes()
     return text.replace(b" \n", b"\n") if b" \n" in text else text
 
 
@@ -231,22 +231,29 @@ def _rows(block: Block, header: SwfHeader, place: str) -> tuple[bytes, Ints]:
     text, first = squeezed(block.text), block.first_line
     if b";" not in text and b"\n\n" not in text and not text.startswith(b"\n"):
         return text, np.arange(first, first + text.count(b"\n"))
-    rows, numbers = [], []
-    for number, line in enumerate(block.text.split(b"\n"), first):
-        bare = line.strip()
-        if bare.startswith(b";"):
-            header.add(bare)
-        elif bare:
-            rows.append(bare)
-            numbers.append(number)
-    header.remarks += block.text.count(b"\n") - len(rows)
+    letters = np.frombuffer(text, np.uint8)
+    end = np.flatnonzero(letters == 10) + 1
+    start = np.concatenate(([0], end[:-1]))
+    is_comment = letters[start] == ord(";")
+    is_row = ~is_comment & (letters[start] != 10)
+    _read_header(block.text, np.flatnonzero(is_comment), header)
+    header.remarks += len(end) - int(np.count_nonzero(is_row))
     if header.remarks > MOST_REMARKS:
         raise TraceError(
             f"{place}:{first}: more than {MOST_REMARKS:,} lines are comments or empty, so this may "
             "be made to fill the memory; leave them out"
         )
-    text = squeezed(b"\n".join((*rows, b""))) if rows else b""
-    return text, np.array(numbers, np.int64)
+    turns = np.flatnonzero(np.diff(is_row, prepend=False, append=False)).reshape(-1, 2)
+    parts = (text[start[begin] : end[after - 1]] for begin, after in turns.tolist())
+    return b"".join(parts), first + np.flatnonzero(is_row)
+
+
+def _read_header(text: bytes, comments: Ints, header: SwfHeader) -> None:
+    """Give the header its lines, by their indices in the text, as they stand there."""
+    end = np.flatnonzero(np.frombuffer(text, np.uint8) == 10)
+    start = np.concatenate(([0], end[:-1] + 1))
+    for begin, after in zip(start[comments].tolist(), end[comments].tolist(), strict=True):
+        header.add(text[begin:after])
 
 
 def _cut_to_width(text: bytes, line: Ints, bad: BadLines) -> tuple[bytes, Ints, Ints]:

@@ -18,8 +18,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 from pydantic import AfterValidator, BeforeValidator, WithJsonSchema, model_validator
 
 from simkit.errors import TraceError, did_you_mean
-from simkit.scenario.signals import Zone
-from simkit.sections import Count, Many, Section
+from simkit.sections import Count, Many, Section, Zone
 from simkit.text import counted
 from simkit.traces.files import text_blocks
 

@@ -16,12 +16,12 @@ from simkit.power.controller import SourceOrder
 from simkit.power.facts import BatteryFacts, Checkpoints, Supply
 from simkit.power.forecast import GivenForecast, NoisyForecast, PerfectForecast, Persistence
 from simkit.power.machine_model import PowerModel
-from simkit.power.signal_align import Span
 from simkit.power.signal_patterns import Levels
 from simkit.power.site import Site, Source
 from simkit.scenario.yaml_document import load_scenario
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
+from simkit.workload.workload import Span
 
 HOUR, DAY = 3600.0, 86_400.0
 NEW_YEAR = 1_577_836_800.0

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from simkit.dates import is_utc
 from simkit.errors import TraceError
-from simkit.power.signal_align import Alignment, Span, aligned
+from simkit.power.signal_align import Alignment, aligned
 from simkit.power.signal_trace import Gaps, PowerTrace
+from simkit.workload.workload import Span
 
 HOUR, DAY = 3600.0, 86_400.0
 

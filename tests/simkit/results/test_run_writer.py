@@ -11,7 +11,10 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
+import simkit
 from simkit.errors import RunError
+from simkit.results import run_writer
+from simkit.results.all_metrics import compute_metrics
 from simkit.results.run_folder import open_run
 from simkit.results.run_writer import ROW_GROUP, TABLES, FailedRunError, RunWriter
 
@@ -44,6 +47,27 @@ def test_nothing_has_its_name_before_it_is_whole(tmp_path):
     run = open_run(tmp_path / "run")
     assert (run.status, run.info["jobs"], run.metrics) == ("complete", 3, {"m": {"value": 1}})
     assert len(run.digest) == 64
+
+
+@pytest.mark.parametrize("most", [0, 20_000, 1 << 30])
+def test_metrics_are_equal_from_memory_and_from_files(tmp_path, monkeypatch, most):
+    """Whatever part of the tables is still in memory when the metrics are computed."""
+    monkeypatch.setattr(run_writer, "MOST_KEPT_BYTES", most)
+    run = simkit.simulate("quickstart", output=tmp_path / "run")
+    again = compute_metrics(open_run(tmp_path / "run"))
+    assert again == run.metrics
+    assert run.digest == simkit.simulate("quickstart").digest
+
+
+def test_rows_that_are_too_many_are_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_writer, "MOST_KEPT_BYTES", 1000)
+    writer = RunWriter(tmp_path / "run", INFO)
+    for expected in (30, 60, None, None):
+        writer.write("jobs", rows(30))
+        kept = writer._kept.get("jobs")
+        assert (kept and sum(map(len, kept))) == expected
+    writer.close_tables()
+    assert pl.read_parquet(tmp_path / "run" / "jobs.parquet").height == 120
 
 
 def test_rows_come_back_in_order_in_row_groups_of_bounded_size(tmp_path):

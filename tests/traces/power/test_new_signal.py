@@ -16,11 +16,11 @@ from simkit.cli import app
 from simkit.errors import PolicyError, ScenarioError, TraceError
 from simkit.power.facts import ENERGY_PRICE
 from simkit.power.signal import Constant
-from simkit.power.signal_align import Span
 from simkit.scenario import Scenario
 from simkit.scenario.signals import SIGNALS, Align, SignalContext
 from simkit.scenario.yaml_document import load_scenario
 from simkit.verify import verify_run
+from simkit.workload.workload import Span
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "howto" / "power-data.md").read_text("utf-8")

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from trace_files import real_file, refusal
 
 from simkit.traces import rules
-from simkit.traces.swf import read_swf
+from simkit.traces.files import Block
+from simkit.traces.swf import SwfHeader, _rows, read_swf
 
 HEADER = "; MaxProcs: 64\n; UnixStartTime: 1000\n; TimeZoneString: Europe/Berlin\n"
 
@@ -281,3 +284,29 @@ def test_rows_and_jobs_of_real_logs(name, rows, jobs, processors):
     assert (trace.report.read, len(trace.workload)) == (rows, jobs)
     assert trace.report.balanced()
     assert trace.workload.capacity == {"processors": processors}
+
+
+# ---- lines of a block ---------------------------------------------------------------------------
+
+BLANKS = st.text(" \t\r\v\f", max_size=3)
+FIELDS = st.lists(st.sampled_from(["1", "-1", "2.5", "x", "a;b"]), min_size=1, max_size=4)
+LINES = st.lists(
+    st.one_of(
+        st.builds(lambda words, gap: f"{gap} ".join(words), FIELDS, BLANKS),
+        st.sampled_from(["", "; MaxProcs: 8", ";", ";;  x ; y", "; Queue: 1  two  blanks"]),
+    ),
+    max_size=12,
+)
+
+
+@given(LINES, st.data(), st.integers(1, 90))
+def test_comments_empty_lines_and_blanks_change_no_row(lines, data, first):
+    around = [(data.draw(BLANKS), data.draw(BLANKS)) for _ in lines]
+    text = "".join(f"{b}{x}{a}\n" for x, (b, a) in zip(lines, around, strict=True))
+    header = SwfHeader()
+    found, numbers = _rows(Block(first, text.encode()), header, "log.swf")
+    rows = [(n, x.split()) for n, x in enumerate(lines, first) if x and not x.startswith(";")]
+    assert found.decode() == "".join(" ".join(words) + "\n" for _, words in rows)
+    assert numbers.tolist() == [n for n, _ in rows]
+    assert header.lines == [x.encode() for x in lines if x.startswith(";")]
+    assert header.remarks == len(lines) - len(rows)

@@ -40,6 +40,7 @@ from simkit.policy.declared import Signals, declared_signals
 from simkit.policy.kept_profile import KeptProfile, News
 from simkit.policy.lane import ChangingOrder, Entry, Lane, Order, Passing
 from simkit.policy.ordered import OrderedPolicy, resumptions
+from simkit.policy.pool_rule import PoolRule, rule_of
 from simkit.policy.profile import Hold, PoolProfile, Profile
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Allocation, Task, at_most, instances_on
@@ -284,6 +285,9 @@ class ConservativePolicy(OrderedPolicy):
     @property
     def signals(self) -> Signals | None:
         return declared_signals(self.order)
+
+    def pool_rule(self) -> PoolRule | str:
+        return rule_of(self, ConservativePolicy, "all, by start" if self._by_start else "all")
 
     @property
     def passing(self) -> Passing:

@@ -32,6 +32,7 @@ from simkit.policy.claims import (
 from simkit.policy.declared import NO_SIGNALS, Signals, declared_signals
 from simkit.policy.lane import LONG, ChangingOrder, Lane, Order, Passing, by_estimate
 from simkit.policy.ordered import OrderedPolicy, resumptions
+from simkit.policy.pool_rule import Overtaking
 from simkit.policy.room import PlacementRule, total_usable
 from simkit.policy.task import Task
 
@@ -55,6 +56,11 @@ class Easy:
 
     signals = NO_SIGNALS
     passing: Passing = "head"
+
+    @property
+    def overtaking(self) -> Overtaking:
+        """Who may pass the head, for the policy's `pool_rule`."""
+        return "easy, shortest first" if self._shortest_first else "easy"
 
     def __init__(self, order: Literal["queue", "sjf"] = "queue") -> None:
         """Try waiting tasks in the queue's order, or the shortest first.

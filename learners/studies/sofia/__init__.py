@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import partial
 from itertools import chain
 from typing import Any, Final
 
 import polars as pl
 
+from simkit.learners.studies.sofia import page
 from simkit.learners.studies.sofia.judge import METRICS, judge_all
-from simkit.learners.studies.sofia.numbers import FUNCTIONS
-from simkit.learners.studies.sofia.pictures import draw_curves, draw_figure_4
 from simkit.learners.studies.sofia.trainings import (
     FULL,
     QUICK,
@@ -34,10 +34,9 @@ def measure(place: Workplace, setting: SofiaSetting) -> tuple[pl.DataFrame, dict
     """Train, time and judge what is missing: about an hour on one core in the full version."""
     agents = trained(place, setting)
     tried = {arm: pilots(place, setting, arm) for arm in agents}
-    path, scenario = place.work / "costs.parquet", scenario_at(RATE, setting)
-    timed = partial(costs, scenario, setting.arguments, iterations=setting.timed)
     rows = [learning(arm, trainings, tried[arm]) for arm, trainings in agents.items()]
-    rows.append(kept_table(place, path, timed, "timed the updates"))
+    timed = partial(costs, scenario_at(RATE, setting), setting.arguments, iterations=setting.timed)
+    rows.append(kept_table(place, "costs", asdict(setting), timed))
     every = chain(*agents.values(), *(known.values() for known in tried.values()))
     seconds = {one.folder: one.seconds for one in every}
     return pl.concat([*rows, judge_all(place, setting, agents)]), {
@@ -47,6 +46,6 @@ def measure(place: Workplace, setting: SofiaSetting) -> tuple[pl.DataFrame, dict
 
 
 STUDY: Final = Study(
-    "sofia", FULL, QUICK, measure, metrics=METRICS, functions=FUNCTIONS,
-    pictures={"sofia-curves": draw_curves, "sofia-figure4": draw_figure_4},
+    "sofia", FULL, QUICK, measure, metrics=METRICS, page=page,
+    pictures={"sofia-curves": page.draw_curves, "sofia-figure4": page.draw_figure_4},
 )  # fmt: skip

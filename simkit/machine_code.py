@@ -153,7 +153,7 @@ def _made(function: Callable[..., Any], args: Sequence[Any]) -> tuple[bytes, byt
 
     for one, known in _inner.items():
         if not known:
-            register_jitable(**_OPTIONS)(one)
+            register_jitable(**_OPTIONS, forceinline=True)(one)  # a call passes some 90 words
             _inner[one] = True
     translate: Any = numba.njit  # whose hints do not know all of these options
     dispatcher = translate(function, **_OPTIONS)

@@ -111,7 +111,7 @@ class Kernel(Generic[Given, Result]):
         return call(_address(symbol.decode(), code))
 
 
-_CTYPES: Final = {"i": ctypes.c_int64, "f": ctypes.c_double, "b": ctypes.c_int8}
+_CTYPES: Final[dict[str, Any]] = {"i": ctypes.c_int64, "f": ctypes.c_double, "b": ctypes.c_int8}
 
 
 def _flat(args: Sequence[Any]) -> Iterator[tuple[str, Any]]:
@@ -157,7 +157,8 @@ def _made(function: Callable[..., Any], args: Sequence[Any]) -> tuple[bytes, byt
             _inner[one] = True
     translate: Any = numba.njit  # whose hints do not know all of these options
     dispatcher = translate(function, **_OPTIONS)
-    types = tuple(numba.typeof(one) for one in args)
+    type_of: Any = numba.typeof
+    types = tuple(type_of(one) for one in args)
     dispatcher.compile(types)
     made = dispatcher.overloads[types]
     _, _, (code, _) = made.library.serialize_using_object_code()

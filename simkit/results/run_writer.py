@@ -107,7 +107,7 @@ def canonical_bytes(column: pl.Series) -> bytes | memoryview:
 def _numbers(column: pl.Series, null: float, form: str) -> memoryview:
     """Return the bytes of numbers, not copied if none is missing."""
     filled = column.fill_null(null) if column.null_count() else column
-    return memoryview(np.ascontiguousarray(filled.to_numpy(), form))
+    return np.ascontiguousarray(filled.to_numpy(), form).data
 
 
 ROW_GROUP: Final = 32_768

@@ -13,6 +13,8 @@ estimates in scheduling the IBM SP2 with backfilling" (2001).
   (`simkit.policy.claims`).
 - When the plan cannot hold (a task overran its estimate, one was suspended or took its resources
   again, capacity changed without notice), everything is planned again in queue order.
+- Where each partition has a machine that it shares with no other, or only with such as have no
+  other, each such pool has a plan of its own.
 
 So no task starts later than it was promised on arrival, as long as estimates are upper bounds and
 nothing unforeseen happens. Known capacity steps are in the profile and break no promise.
@@ -25,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
+from operator import itemgetter
 from typing import Literal
 
 import numpy as np
@@ -37,6 +40,7 @@ from simkit.policy.declared import Signals, declared_signals
 from simkit.policy.kept_profile import KeptProfile, News
 from simkit.policy.lane import ChangingOrder, Entry, Lane, Order, Passing
 from simkit.policy.ordered import OrderedPolicy, resumptions
+from simkit.policy.pool_rule import PoolRule, rule_of
 from simkit.policy.profile import Hold, PoolProfile, Profile
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Allocation, Task, at_most, instances_on
@@ -274,11 +278,16 @@ class ConservativePolicy(OrderedPolicy):
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         super().reset(info, rng)
-        self.plan = ReservationPlan()
+        shared = ReservationPlan()
+        self._pools = all(lane.machine is not None for lane in self._lanes)
+        self._plans = {lane: ReservationPlan() if self._pools else shared for lane in self._lanes}
 
     @property
     def signals(self) -> Signals | None:
         return declared_signals(self.order)
+
+    def pool_rule(self) -> PoolRule | str:
+        return rule_of(self, ConservativePolicy, "all, by start" if self._by_start else "all")
 
     @property
     def passing(self) -> Passing:
@@ -287,63 +296,79 @@ class ConservativePolicy(OrderedPolicy):
 
     def planned(self) -> dict[Task, float]:
         """Return when each waiting task is planned to start, in s; `simkit explain` asks for it."""
-        return {task: self.plan.start_of(task) for task in self.plan.held if task.waiting}
+        return {
+            task: plan.start_of(task)
+            for plan in dict.fromkeys(self._plans.values())
+            for task in plan.held
+            if task.waiting
+        }
 
     @property
     def promised(self) -> dict[int, float]:
         """Task index → start of the reservation that it got on arrival, until it has ended."""
-        return self.plan.promised
+        return {index: at for plan in self._plans.values() for index, at in plan.promised.items()}
 
     def schedule(self, state: State) -> Iterator[Action]:
         if state.suspended:
             yield from resumptions(state, self.placement)
-        plan, known = self.plan, 0
-        freed = plan.catch_up(state)
+        known = 0
+        plans = {
+            plan: lane.pool(state) if self._pools else state for lane, plan in self._plans.items()
+        }
+        freed = {plan: plan.catch_up(pool) for plan, pool in plans.items()}
         while True:
-            for lane in self._lanes:
+            for lane, plan in self._plans.items():
                 lane.update(state)
-                claims = plan.claims(state, lane)
+                claims = plan.claims(plans[plan], lane)
                 if plan.void:
                     plan.add(lane.entries, lane.rule, claims)
                     continue
-                if freed:
+                if freed[plan]:
                     entries = plan.by_start(lane.entries) if self._by_start else lane.entries
                     plan.compress(entries, lane.rule, state.now)
                 plan.add(lane.in_order(state.arrived[known:]), lane.rule, claims)
-            freed, plan.void, known = False, False, len(state.arrived)
-            yield from self._start_due(state)
+            for plan in plans:
+                freed[plan] = plan.void = False
+            known = len(state.arrived)
+            yield from self._start_due(state, plans)
             if known == len(state.arrived):  # or else admission has shown more tasks
                 break
-        yield from self._wake(state)
+        for plan, pool in plans.items():
+            yield from self._wake(pool, plan)
 
-    def _start_due(self, state: State) -> Iterator[Action]:
-        for hold in self.plan.due(state.now):
+    def _start_due(self, state: State, plans: Iterable[ReservationPlan]) -> Iterator[Action]:
+        due = [
+            (hold.start_s, hold.task.index, plan, hold)
+            for plan in plans
+            for hold in plan.due(state.now)
+        ]
+        for _, _, plan, hold in sorted(due, key=itemgetter(0, 1)):
             task, on = hold.task, hold.on
             if not task.waiting:
                 continue  # killed in the meantime
             if not state.room.copy().claim(on, task.request):
                 yield WakeAt(state.now + TIME_GRID)  # it will be late: everything is planned again
                 continue
-            lane = next(lane for lane in self._lanes if lane.in_order([task]))
-            self.plan.start(hold)
+            plan.start(hold)
             yield Place(task, on)
             if not task.remaining:
-                lane.drop(task)
+                self._lane_of[task.partition].drop(task)
 
-    def _wake(self, state: State) -> Iterator[WakeAt]:
+    def _wake(self, state: State, plan: ReservationPlan) -> Iterator[WakeAt]:
         """Ask for a decision at the next planned start, unless one is sure to come by then.
 
         While something overruns, the plan lasts only until it ends or anything else happens.
         """
-        ends, start = state.expected_ends, self.plan.next_start(state.now)
+        ends, start = state.expected_ends, plan.next_start(state.now)
         if (ends and ends[0][0] <= state.now) or start == inf:
             return
-        if self.plan.has_step_at(start) or ends.has(start):
+        if plan.has_step_at(start) or ends.has(start):
             return
         yield from self._wake_at(state, start)
 
     def why(self, state: State, task: Task) -> str:
         """Say what a waiting task waits for."""
-        if task not in self.plan.held:
+        plan = self._plans[self._lane_of[task.partition]]
+        if task not in plan.held:
             return super().why(state, task)
-        return f"it is planned to start at {self.plan.start_of(task):g} s"
+        return f"it is planned to start at {plan.start_of(task):g} s"

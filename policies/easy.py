@@ -12,6 +12,7 @@ predictability, workloads, and user runtime estimates in scheduling the IBM SP2 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from math import inf, isnan
 from typing import Literal
 
@@ -31,6 +32,7 @@ from simkit.policy.claims import (
 from simkit.policy.declared import NO_SIGNALS, Signals, declared_signals
 from simkit.policy.lane import LONG, ChangingOrder, Lane, Order, Passing, by_estimate
 from simkit.policy.ordered import OrderedPolicy, resumptions
+from simkit.policy.pool_rule import Overtaking
 from simkit.policy.room import PlacementRule, total_usable
 from simkit.policy.task import Task
 
@@ -55,6 +57,11 @@ class Easy:
     signals = NO_SIGNALS
     passing: Passing = "head"
 
+    @property
+    def overtaking(self) -> Overtaking:
+        """Who may pass the head, for the policy's `pool_rule`."""
+        return "easy, shortest first" if self._shortest_first else "easy"
+
     def __init__(self, order: Literal["queue", "sjf"] = "queue") -> None:
         """Try waiting tasks in the queue's order, or the shortest first.
 
@@ -69,43 +76,40 @@ class Easy:
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """Begin a run."""
-        self._tried: tuple[Task, int, int, bool] | None = None
-        """The head, `starts`, `releases` and `constrained` when all tasks were last tried in vain;
-        while they are the same, whatever could not overtake the head then cannot now."""
-        self._shadow = inf
-        self._gap = Gap(())  # of a pool
-        self._looked_ahead = False  # whether shadow time and gap are known
-        self._place: PlaceOnMachines | None = None  # of the head that was last tried
-        self._pool = info.capacity.size == 1
+        self._last: dict[Lane, _Last] = {}
 
     def fill(self, state: State, lane: Lane) -> Iterable[Place]:
+        if lane.machine is not None:
+            state = state.pool(lane.machine)
+        if (last := self._last.get(lane)) is None:
+            last = self._last[lane] = _Last(pool=state.info.capacity.size == 1)
         if state.constrained or lane.claims is not None:
-            return self._fill_profile(state, lane)
-        if not self._pool:
-            return self._fill_machines(state, lane)
+            return self._fill_profile(state, lane, last)
+        if not last.pool:
+            return self._fill_machines(state, lane, last)
         free = state.room.total_free()[0]
-        return self._fill_pool(state, lane, free) if free > 0 else ()
+        return self._fill_pool(state, lane, last, free) if free > 0 else ()
 
-    def _fill_pool(self, state: State, lane: Lane, free: float) -> Sequence[Place]:
+    def _fill_pool(self, state: State, lane: Lane, last: _Last, free: float) -> Sequence[Place]:
         """One machine, one resource: two numbers decide, and no placement changes more than them.
 
         They are worked out when the first task turns up that fits into what is free. Returns the
         placements; their tasks have left the lane.
         """
-        gap, head, chosen = self._gap, lane.head, []
+        gap, head, chosen = last.gap, lane.head, []
         tried = head, state.starts, state.releases, False
-        if tried == self._tried and state.now <= self._shadow:
-            gap.slack_s = self._shadow - state.now
-            tasks = self._as_tried(lane.newcomers(state))
+        if tried == last.tried and state.now <= last.shadow_s:
+            gap.slack_s = last.shadow_s - state.now
+            tasks = self._as_tried(lane.newcomers())
         else:
-            tasks = self._behind_head(state, lane, free)
+            tasks = self._behind_head(state, lane, last, free)
         slack, spare = gap.slack_s, gap.spare
         for task in tasks:
             demand = task.least[0]
             if demand > free:
                 continue
-            if not self._looked_ahead:
-                self._look_ahead(state, head)
+            if not last.looked_ahead:
+                last.shadow_s, last.looked_ahead = look_ahead(state, head, gap), True
                 slack, spare = gap.slack_s, gap.spare
             overtakes = task.estimate_s > slack  # it would still run when the head starts
             if overtakes and demand > spare:
@@ -121,36 +125,33 @@ class Easy:
             chosen.append((task, count))
             if free <= 0:
                 break
-        self._tried = tried
+        last.tried = tried
         if not chosen:
             return ()
-        self._tried = head, state.starts + len(chosen), state.releases, False
+        last.tried = head, state.starts + len(chosen), state.releases, False
         return [_leave(lane, task, count) for task, count in chosen]
 
-    def _behind_head(self, state: State, lane: Lane, free: float) -> Iterable[Task]:
+    def _behind_head(self, state: State, lane: Lane, last: _Last, free: float) -> Iterable[Task]:
         """Return the tasks behind the head of a pool's lane; the gap is a new one."""
-        gap = self._gap
-        self._shadow, self._looked_ahead = inf, False
+        gap = last.gap
+        last.shadow_s, last.looked_ahead = inf, False
         gap.free, gap.slack_s, gap.spare = (free,), inf, inf
         if len(lane) >= LONG:  # most are passed over by arrays, if they are told the gap
-            self._look_ahead(state, lane.head)
+            last.shadow_s, last.looked_ahead = look_ahead(state, lane.head, gap), True
         return lane.fitting(gap, shortest_first=self._shortest_first)
 
-    def _look_ahead(self, state: State, head: Task) -> None:
-        self._shadow, self._looked_ahead = look_ahead(state, head, self._gap), True
-
-    def _fill_machines(self, state: State, lane: Lane) -> Iterator[Place]:
+    def _fill_machines(self, state: State, lane: Lane, last: _Last) -> Iterator[Place]:
         """Any number of machines and resources."""
         head = lane.head
-        place = self._place
+        place = last.place
         if (
             place is not None
-            and self._tried == (head, state.starts, state.releases, False)
+            and last.tried == (head, state.starts, state.releases, False)
             and state.now <= place.shadow_s
         ):
-            tasks = self._as_tried(lane.newcomers(state))
+            tasks = self._as_tried(lane.newcomers())
         else:
-            self._place = place = PlaceOnMachines(state, head, lane.rule)
+            last.place = place = PlaceOnMachines(state, head, lane.rule)
             # Behind the head, those that fit into what all machines have free together.
             gap = Gap(total_usable(state.room))
             tasks = lane.fitting(gap, shortest_first=self._shortest_first)
@@ -161,23 +162,23 @@ class Easy:
                 place.hold(task, on)
                 started.append(task)
         _drop(lane, started)
-        self._tried = head, state.starts, state.releases, False
+        last.tried = head, state.starts, state.releases, False
 
     def _as_tried(self, tasks: Iterable[Task]) -> Iterable[Task]:
         """Return tasks in the lane's order in the order in which they are tried."""
         return sorted(tasks, key=by_estimate) if self._shortest_first else tasks
 
-    def _fill_profile(self, state: State, lane: Lane) -> Iterator[Place]:
+    def _fill_profile(self, state: State, lane: Lane, last: _Last) -> Iterator[Place]:
         """The general form, with everything that is known ahead."""
         gap, profile, started = Gap(total_usable(state.room)), None, []
         claims = lane.claims
         tried = lane.head, state.starts, state.releases, True
-        if tried == self._tried:
-            tasks = self._as_tried(lane.newcomers(state))
+        if tried == last.tried:
+            tasks = self._as_tried(lane.newcomers())
         else:
             tasks = lane.fitting(gap, shortest_first=self._shortest_first)
         for task in tasks:
-            if (self._pool and not gap.admits(task)) or state.fit(task, lane.rule) is None:
+            if (last.pool and not gap.admits(task)) or state.fit(task, lane.rule) is None:
                 continue
             if profile is None:  # most decisions end before they need one
                 profile, lane.profile = lane.profile or state.profile(), None
@@ -193,14 +194,32 @@ class Easy:
                 gap.least = profile.least_free()
                 started.append(task)
         _drop(lane, started)
-        self._tried = tried if profile is None else None  # with time, more fits into a profile
+        last.tried = tried if profile is None else None  # with time, more fits into a profile
+
+
+@dataclass(eq=False, slots=True)
+class _Last:
+    """What was found when the tasks of a lane were last tried."""
+
+    pool: bool
+    """Whether one machine with one resource is all that the lane has."""
+    tried: tuple[Task, int, int, bool] | None = None
+    """The head, `starts`, `releases` and `constrained` when all tasks were tried in vain; while
+    they are the same, whatever could not overtake the head then cannot now."""
+    shadow_s: float = inf
+    gap: Gap = field(default_factory=lambda: Gap(()))
+    """Of a pool."""
+    looked_ahead: bool = False
+    """Whether shadow time and gap are known."""
+    place: PlaceOnMachines | None = None
+    """Of the head, on machines."""
 
 
 def _leave(lane: Lane, task: Task, count: int) -> Place:
     """Return the placement of a task in a pool; it leaves the lane if nothing of it remains."""
     if count == task.remaining:
         lane.drop(task)
-    return Place(task, ((0, count),))
+    return Place(task, ((lane.machine or 0, count),))
 
 
 def _drop(lane: Lane, tasks: Iterable[Task]) -> None:

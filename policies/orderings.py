@@ -12,16 +12,17 @@ workload without them has QoS 1 and value 0 throughout.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import floor, inf, isfinite, log, log10, sqrt
+from math import floor, inf, isfinite, log
 from typing import ClassVar
 
 import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError
-from simkit.policy import State, SystemInfo
+from simkit.policy import State, SystemInfo, formulas
 from simkit.policy.declared import NO_SIGNALS, Signals
 from simkit.policy.estimates import RecentRunTimes
+from simkit.policy.pool_rule import ChangingForm, FixedForm
 from simkit.policy.task import Allocation, Task
 from simkit.units import ENDLESS_S, TIME_GRID, parse_duration
 
@@ -30,6 +31,7 @@ class FCFS:
     """First come, first served: by submission."""
 
     reads_estimates = False
+    form = FixedForm(formulas.first_come)
 
     def key(self, task: Task) -> float:
         return task.submit_time_s
@@ -39,6 +41,7 @@ class LCFS:
     """Last come, first served: by submission backwards, also among jobs of one instant."""
 
     reads_estimates = False
+    form = FixedForm(formulas.last_come)
 
     def key(self, task: Task) -> float:
         return -float(task.index)
@@ -47,12 +50,16 @@ class LCFS:
 class SJF:
     """Shortest job first: by the estimated run time."""
 
+    form = FixedForm(formulas.shortest)
+
     def key(self, task: Task) -> float:
         return task.estimate_s
 
 
 class LJF:
     """Longest job first: by the estimated run time, downwards."""
+
+    form = FixedForm(formulas.longest)
 
     def key(self, task: Task) -> float:
         return -task.estimate_s
@@ -61,15 +68,19 @@ class LJF:
 class SAF:
     """Smallest area first: by processors × estimated run time."""
 
+    form = FixedForm(formulas.smallest_area)
+
     def key(self, task: Task) -> float:
-        return task.demand[0] * _r(task)
+        return formulas.smallest_area(_r(task), task.demand[0], 0.0, 0.0)
 
 
 class LAF:
     """Largest area first: by processors × estimated run time, downwards."""
 
+    form = FixedForm(formulas.largest_area)
+
     def key(self, task: Task) -> float:
-        return -task.demand[0] * _r(task)
+        return formulas.largest_area(_r(task), task.demand[0], 0.0, 0.0)
 
 
 class _Learned:
@@ -86,36 +97,44 @@ class _Learned:
         """Begin a run: note when the first job comes."""
         self._first_submit_s = info.first_submit_s
 
-    def _log_submit(self, task: Task) -> float:
-        return _log(max(1.0, task.submit_time_s - self._first_submit_s))
+    def _since_first(self, task: Task) -> float:
+        return task.submit_time_s - self._first_submit_s
 
 
 class F1(_Learned):
     """F1 = log10(r)·n + 870·log10(s)."""
 
+    form = FixedForm(formulas.f1)
+
     def key(self, task: Task) -> float:
-        return _log(_r(task)) * task.demand[0] + 870.0 * self._log_submit(task)
+        return formulas.f1(_r(task), task.demand[0], self._since_first(task), 0.0)
 
 
 class F2(_Learned):
     """F2 = √r·n + 25 600·log10(s)."""
 
+    form = FixedForm(formulas.f2)
+
     def key(self, task: Task) -> float:
-        return sqrt(_r(task)) * task.demand[0] + 25_600.0 * self._log_submit(task)
+        return formulas.f2(_r(task), task.demand[0], self._since_first(task), 0.0)
 
 
 class F3(_Learned):
     """F3 = r·n + 6 860 000·log10(s)."""
 
+    form = FixedForm(formulas.f3)
+
     def key(self, task: Task) -> float:
-        return _r(task) * task.demand[0] + 6_860_000.0 * self._log_submit(task)
+        return formulas.f3(_r(task), task.demand[0], self._since_first(task), 0.0)
 
 
 class F4(_Learned):
     """F4 = r·√n + 530 000·log10(s)."""
 
+    form = FixedForm(formulas.f4)
+
     def key(self, task: Task) -> float:
-        return _r(task) * sqrt(task.demand[0]) + 530_000.0 * self._log_submit(task)
+        return formulas.f4(_r(task), task.demand[0], self._since_first(task), 0.0)
 
 
 class LogRN:
@@ -124,8 +143,10 @@ class LogRN:
     D. Carastan-Santos and R. Y. de Camargo (SC 2017), as above.
     """
 
+    form = FixedForm(formulas.log_area)
+
     def key(self, task: Task) -> float:
-        return _log(_r(task)) * task.demand[0]
+        return formulas.log_area(_r(task), task.demand[0], 0.0, 0.0)
 
 
 class R2N:
@@ -135,9 +156,10 @@ class R2N:
     10 s no more apart than this does.
     """
 
+    form = FixedForm(formulas.squared_area)
+
     def key(self, task: Task) -> float:
-        estimate = max(_r(task), 10.0)
-        return estimate * estimate * task.demand[0]
+        return formulas.squared_area(_r(task), task.demand[0], 0.0, 0.0)
 
 
 class Random:
@@ -147,6 +169,7 @@ class Random:
     """
 
     reads_estimates = False
+    form = FixedForm()
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """Begin a run: draw the run's own seed."""
@@ -174,6 +197,7 @@ class LargestRequest:
     """
 
     reads_estimates = False
+    form = FixedForm()
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """Begin a run: note the largest machine's capacity, resource by resource."""
@@ -187,10 +211,6 @@ class LargestRequest:
 def _r(task: Task) -> float:
     """Return a task's estimate as a finite number, in s."""
     return min(task.estimate_s, ENDLESS_S)
-
-
-def _log(x: float) -> float:
-    return log10(max(x, 2.0))
 
 
 def _splitmix(number: int) -> int:
@@ -253,6 +273,7 @@ class QoS:
     """Highest quality of service first."""
 
     reads_estimates = False
+    form = FixedForm()
 
     def key(self, task: Task) -> float:
         return -task.qos
@@ -260,6 +281,8 @@ class QoS:
 
 class HighestValue:
     """Highest value first, with the value that follows from the estimate."""
+
+    form = FixedForm()
 
     def key(self, task: Task) -> float:
         return -task.value
@@ -270,6 +293,8 @@ class ValueDensity:
 
     G. B. Dantzig, "Discrete-variable extremum problems" (1957).
     """
+
+    form = FixedForm()
 
     def key(self, task: Task) -> float:
         return -task.value_density
@@ -317,6 +342,20 @@ class LeastSlack:
 # ---- by how long tasks have waited: larger values go first -------------------------------------
 
 
+def _as_they_are(processors: Floats) -> Floats:
+    return processors
+
+
+def _log2(processors: Floats) -> Floats:
+    return np.log2(np.maximum(processors, 2.0))
+
+
+def _keys(form: ChangingForm, wait: Floats, estimate: Floats, processors: Floats) -> Floats:
+    """Return (n,) the numbers of waiting tasks by a formula."""
+    keys: Floats = form.formula(wait, estimate, form.factor(processors))
+    return keys
+
+
 class HRRN:
     """Largest expansion factor first: (wait + r) / r.
 
@@ -325,10 +364,10 @@ class HRRN:
     """
 
     signals = NO_SIGNALS
+    form = ChangingForm(formulas.expansion, _as_they_are)
 
     def keys(self, state: State) -> Floats:
-        wait, estimate, _ = _facts(state)
-        return -(wait + estimate) / estimate
+        return _keys(type(self).form, *_facts(state))
 
 
 class WFP3(HRRN):
@@ -340,9 +379,7 @@ class WFP3(HRRN):
     policy of Argonne's Intrepid.
     """
 
-    def keys(self, state: State) -> Floats:
-        wait, estimate, processors = _facts(state)
-        return -((wait / estimate) ** 3) * processors
+    form = ChangingForm(formulas.cubed_wait, _as_they_are)
 
 
 class UNICEF(HRRN):
@@ -351,9 +388,7 @@ class UNICEF(HRRN):
     From the same papers as `WFP3`. n in the logarithm is at least 2, so that it is at least 1.
     """
 
-    def keys(self, state: State) -> Floats:
-        wait, estimate, processors = _facts(state)
-        return -wait / (np.log2(np.maximum(processors, 2.0)) * estimate)
+    form = ChangingForm(formulas.wait_by_area, _log2)
 
 
 def _facts(state: State) -> tuple[Floats, Floats, Floats]:
@@ -376,21 +411,18 @@ class SAFP:
     """
 
     signals = NO_SIGNALS
+    form = ChangingForm(formulas.area, _as_they_are, predicts=True)
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """Begin a run, in which nothing has ended."""
         self._recent = RecentRunTimes()
 
     def keys(self, state: State) -> Floats:
-        predicted, processors, _ = self._facts(state)
-        return predicted * processors
-
-    def _facts(self, state: State) -> tuple[Floats, Floats, Floats]:
-        """Return p, processors and wait of every waiting task, (n,) each."""
         self._recent.update(state)
         columns = state.queue.columns()
         predicted = self._recent.predict(columns.user, columns.estimate_s)
-        return predicted, columns.demand[0], state.now - columns.submit_time_s
+        wait = state.now - columns.submit_time_s
+        return _keys(type(self).form, wait, predicted, columns.demand[0])
 
 
 class WFP3P(SAFP):
@@ -399,9 +431,7 @@ class WFP3P(SAFP):
     Sources as for `WFP3` and `SAFP`.
     """
 
-    def keys(self, state: State) -> Floats:
-        predicted, processors, wait = self._facts(state)
-        return -((wait / predicted) ** 3) * processors**2
+    form = ChangingForm(formulas.cubed_wait, np.square, predicts=True)
 
 
 # ---- by priority ---------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from simkit.errors import RunError, did_you_mean
 from simkit.learners.studies.results import Results
 
 __all__ = ["CONFIRMED", "NOT_CONFIRMED", "SMALLER", "Contents", "Rows", "answer", "fill", "judged",
-           "markdown_table", "told", "verdict"]  # fmt: skip
+           "markdown_table", "parsed", "told", "verdict"]  # fmt: skip
 
 Rows = Sequence[Sequence[str]]
 """A table as text: the head, then the rows."""
@@ -134,13 +134,19 @@ def _called(asked: str, contents: Contents, *, required: bool = False) -> Any:
     return None
 
 
-def verdict(results: Results, rule: str) -> str:
-    """Return whether ``QUESTION >= NUMBER`` is confirmed."""
+def parsed(rule: str) -> tuple[str, str, float]:
+    """Return the parts of ``QUESTION >= NUMBER``; else RunError."""
     parts = _RULE.fullmatch(rule)
     if parts is None:
         raise RunError(f"{rule!r} is not QUESTION >= NUMBER")
-    no_effect = 1.0 if "over=" in parts[1] and "percent" not in parts[1] else 0.0
-    return judged(results.ask(parts[1]), parts[2], float(parts[3]), no_effect)
+    return parts[1], parts[2], float(parts[3])
+
+
+def verdict(results: Results, rule: str) -> str:
+    """Return whether ``QUESTION >= NUMBER`` is confirmed."""
+    question, sign, least = parsed(rule)
+    no_effect = 1.0 if "over=" in question and "percent" not in question else 0.0
+    return judged(results.ask(question), sign, least, no_effect)
 
 
 def answer(found: Any, spec: str = "") -> str:

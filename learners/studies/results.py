@@ -32,6 +32,7 @@ COLUMNS: Final = {
     "value": pl.Float64,
 }  # fmt: skip
 """Columns of the long table; ``seed`` is null for a rule."""
+_INDEX: Final = ("arm", "seed", "case", "item")
 BOUND: Final = "bound"
 """The arm that no schedule can beat: above all others if a metric is the better the higher."""
 Key = tuple[str, str, str]
@@ -47,33 +48,26 @@ class Metric:
     """Empty: each item counts once."""
 
 
-def long(
-    table: pl.DataFrame,
-    metrics: Sequence[str],
-    *,
-    arm: str | pl.Expr = "arm",
-    case: str | pl.Expr = "case",
-    item: str | pl.Expr = "item",
-    seed: str | pl.Expr | None = None,
-) -> pl.DataFrame:
+def long(table: pl.DataFrame, metrics: Sequence[str], **index: Any) -> pl.DataFrame:
     """Return a table with a column for each metric as rows of the long table.
 
     Args:
         table: a row for each arm, seed, case and item.
         metrics: names of its columns; a null is left out.
-        arm: a column, or an expression; likewise `case`, `item` and `seed`.
-        case: see `arm`.
-        item: see `arm`.
-        seed: see `arm`; None for rules.
+        index: `arm`, `seed`, `case` or `item` → one value for all rows, or an expression; by
+            default the table's own column, and no seed if it has none.
     """
-    index = {"arm": arm, "seed": pl.lit(None) if seed is None else seed, "case": case, "item": item}
+    own = {name: pl.col(name) for name in _INDEX if name != "seed" or name in table.columns}
+    told = {"seed": None, **own, **index}
     named = [
-        (pl.col(each) if isinstance(each, str) else each).cast(COLUMNS[name]).alias(name)
-        for name, each in index.items()
+        (told[name] if isinstance(told[name], pl.Expr) else pl.lit(told[name]))
+        .cast(COLUMNS[name])
+        .alias(name)
+        for name in _INDEX
     ]
     wide = table.select(*named, *(pl.col(metric).cast(pl.Float64) for metric in metrics))
     # polars refuses the name of one of the columns, and a metric may be called "value"
-    rows = wide.unpivot(metrics, index=list(index), variable_name="metric", value_name="")
+    rows = wide.unpivot(metrics, index=list(_INDEX), variable_name="metric", value_name="")
     return rows.rename({"": "value"}).drop_nulls("value").select(*COLUMNS)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final, Generic, TypeVar
 
 import polars as pl
@@ -46,8 +47,9 @@ class Study(Generic[Size]):
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     width: int = 1
     """See `Results`."""
-    functions: Sequence[Callable[..., Any]] = ()
-    """What the page's holes call by name: tables, verdicts, and numbers that no question asks."""
+    page: ModuleType | None = None
+    """Its public functions are what the page's holes call by name: who has a row, verdicts, and
+    numbers that no question asks."""
     pictures: Mapping[str, Callable[[Results], Figure]] = field(default_factory=dict)
     """File without its ending → the picture."""
     pages: Sequence[str] = ()
@@ -74,6 +76,16 @@ class Study(Generic[Size]):
     def _pages(self) -> Sequence[str]:
         return self.pages or (self.name,)
 
+    @property
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        """What the page's holes call: name, with spaces for underscores → function."""
+        return {
+            name.replace("_", " "): one
+            for name, one in (vars(self.page) if self.page else {}).items()
+            if getattr(one, "__module__", "") == getattr(self.page, "__name__", None)
+            and not name.startswith("_")
+        }
+
     def results(self, rows: pl.DataFrame, facts: Mapping[str, Any]) -> Results:
         """Return results as this study understands them."""
         return Results(rows, facts, self.metrics, self.width)
@@ -86,6 +98,5 @@ class Study(Generic[Size]):
         """Return one of the pages with its holes filled."""
         text = (PAGES / f"{page}.md").read_text("utf-8")
         head, _, rest = text.partition("\n\n")
-        functions = {one.__name__.replace("_", " "): one for one in self.functions}
-        contents = Contents(results, functions, small)
+        contents = Contents(results, self.functions, small)
         return fill(f"{head}\n\n{SMALL if small else ''}{rest}", contents)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
@@ -23,16 +23,8 @@ from simkit.scenario import Scenario
 from simkit.training import Workplace
 from simkit.training.train import EVALUATION, train_all
 
-__all__ = [
-    "KeptTraining",
-    "data_file",
-    "digest_of",
-    "in_parallel",
-    "keep",
-    "kept_table",
-    "made",
-    "train",
-]
+__all__ = ["KeptTraining", "Part", "data_file", "digest_of", "in_parallel", "kept_table",
+           "kept_tables", "made", "train"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -76,49 +68,63 @@ def train(place: Workplace, trainings: Iterable[KeptTraining]) -> None:
     train_all(list(todo.values()), workers=place.workers, say=place.say)
 
 
+@dataclass(frozen=True)
+class Part:
+    """A table that is kept, so that an interrupted study resumes."""
+
+    name: str
+    depends_on: object
+    """Plain values; if they differ, the table is computed anew."""
+    compute: Callable[..., pl.DataFrame]
+    arguments: tuple[Any, ...] = ()
+
+
+def kept_tables(place: Workplace, parts: Sequence[Part]) -> list[pl.DataFrame]:
+    """Return tables; those that are missing are computed, several at a time, and kept."""
+    paths = [place.work / "judged" / _file(part) for part in parts]
+    todo = {path: part for path, part in zip(paths, parts, strict=True) if not path.exists()}
+    for name in in_parallel(place, _keep, todo.items()):
+        place.say(f"judged {name}")
+    return [pl.read_parquet(path) for path in paths]
+
+
 def kept_table(
-    place: Workplace, path: Path, compute: Callable[[], pl.DataFrame], message: str = ""
-) -> pl.DataFrame:
-    """Return the table kept at a path; compute and keep it first, with a message, if missing."""
-    if not path.exists():
-        keep(path, compute())
-        if message:
-            place.say(message)
-    return pl.read_parquet(path)
+    place: Workplace, name: str, depends_on: object, compute: Callable[..., pl.DataFrame],
+    *arguments: Any,
+) -> pl.DataFrame:  # fmt: skip
+    """Return one table, computed in this process if it is missing; see `Part`."""
+    return kept_tables(place, [Part(name, depends_on, compute, arguments)])[0]
 
 
-def keep(path: Path, table: pl.DataFrame) -> None:
-    """Write a table, which has its name only when it is complete."""
+def _file(part: Part) -> str:
+    return f"{part.name.replace(',', '').replace(' ', '-')}-{digest_of(part.depends_on)}.parquet"
+
+
+def _keep(path: Path, part: Part) -> str:
+    """Compute and write a table, which has its name only when it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    table.write_parquet(part)
-    part.replace(path)
+    unfinished = path.with_suffix(".part")
+    part.compute(*part.arguments).write_parquet(unfinished)
+    unfinished.replace(path)
+    return part.name
 
 
 def digest_of(values: object) -> str:
-    """Return a short hash of plain values, to name a kept result."""
+    """Return a short hash of plain values."""
     return sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def in_parallel(
     place: Workplace, work: Callable[..., str], calls: Iterable[tuple[Any, ...]]
 ) -> Iterator[str]:
-    """Call a function with each tuple of arguments, several at a time; yield what it returns.
-
-    Where the place is an argument, the function gets one that says nothing.
-    """
-    quiet = replace(place, say=_unheard)  # `say` need not be a function that processes can share
-    todo = [[quiet if each is place else each for each in arguments] for arguments in calls]
+    """Call a function with each tuple of arguments, several at a time; yield what it returns."""
+    todo = list(calls)
     if place.workers == 1 or len(todo) < 2:
         yield from (work(*arguments) for arguments in todo)
         return
     with Workers(place.workers, grace_s=0.0) as pool:
         for done in as_completed([pool.submit(work, *arguments) for arguments in todo]):
             yield done.result()
-
-
-def _unheard(_line: str) -> None:
-    pass
 
 
 def data_file(study: str, file: str) -> Path:

@@ -19,7 +19,7 @@ from simkit.errors import PolicyError, ScenarioError
 from simkit.plugins import find, find_in_table, instantiate
 from simkit.policy import Action, Place, State, SystemInfo
 from simkit.policy.claims import Claims, HeadPlace, head_place
-from simkit.policy.lane import make_lane
+from simkit.policy.lane import make_lanes
 from simkit.policy.ordered import resumptions
 from simkit.policy.task import Placement, Task
 from simkit.units import ENDLESS_S
@@ -357,7 +357,7 @@ class NextHead(_AroundHead):
         self.reset(info)
 
     def reset(self, info: SystemInfo) -> None:
-        self._lane = make_lane(_HeadFirst(self), None, range(len(info.partitions)))
+        (self._lane,) = make_lanes(_HeadFirst(self), None, [range(len(info.partitions))])
         self._lane.alone = True
         self._rule.reset(info, np.random.default_rng(0))  # it draws nothing
         self._info = info

@@ -97,6 +97,14 @@ Scenario = Annotated[str, _scenario()]
 ScenarioOrFork = Annotated[str | None, _scenario("; left out with --fork")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Use this seed.")]
+EngineName = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="auto|simpy|compiled",
+        help="What replays the run, with the same result; auto: compiled where it can be.",
+    ),
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
@@ -177,19 +185,25 @@ def groups_of(by: Group | None, sort: str | None, top: int | None) -> Groups | N
     return Groups(by, sort, MOST if top is None else top)
 
 
-def overrides(settings: list[str] | None, seed: int | None) -> dict[str, Any]:
-    """Return dotted key → value of ``--set`` and ``--seed``, with absolute paths.
+def overrides(
+    settings: list[str] | None, seed: int | None, engine: str | None = None
+) -> dict[str, Any]:
+    """Return dotted key → value of ``--set``, ``--seed`` and ``--engine``, with absolute paths.
 
-    Raises ScenarioError for a setting that cannot be read, or if both give a seed.
+    Raises ScenarioError for a setting that cannot be read, or if two give the same key.
     """
     from simkit.errors import ScenarioError
     from simkit.scenario.overrides import anchor_paths, parse_overrides
 
     laid_over = anchor_paths(parse_overrides(settings or ()), Path.cwd())
-    if seed is not None:
-        if "seed" in laid_over:
-            raise ScenarioError("both --seed and --set seed=… give a seed; leave one of them out")
-        laid_over["seed"] = seed
+    for key, value, what in (("seed", seed, "a seed"), ("engine", engine, "an engine")):
+        if value is None:
+            continue
+        if key in laid_over:
+            raise ScenarioError(
+                f"both --{key} and --set {key}=… give {what}; leave one of them out"
+            )
+        laid_over[key] = value
     return laid_over
 
 

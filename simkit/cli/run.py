@@ -16,6 +16,7 @@ import typer
 from simkit.cli.options import (
     AsJson,
     By,
+    EngineName,
     NoCode,
     NoProgress,
     Output,
@@ -50,6 +51,7 @@ def run(
     output: Output = None,
     seed: Seed = None,
     settings: Settings = None,
+    engine: EngineName = None,
     switch_policy: SwitchPolicy = None,
     fork: Annotated[
         Path | None,
@@ -87,7 +89,7 @@ def run(
     from simkit.cli.run_text import run_blocks, trace_blocks
     from simkit.cli.text import warn
     from simkit.errors import LimitError
-    from simkit.experiment import carry_out, prepare
+    from simkit.experiment import carry_out, compiles_first, prepare
     from simkit.progress import watch_progress
     from simkit.results.group_metrics import check_number
     from simkit.results.output_folder import check_run_folder
@@ -99,10 +101,11 @@ def run(
     source: Source
     laid_over: dict[str, Any]
     if fork is None and at is None:
-        source, laid_over = scenario_source(_named(scenario)), overrides(settings, seed)
+        source, laid_over = scenario_source(_named(scenario)), overrides(settings, seed, engine)
         loaded = _loaded(source, laid_over, switch_policy, allow_code=not no_code)
     else:
-        loaded = _forked(scenario, fork, at, seed, settings, switch_policy, not no_code)
+        laid_over = overrides(settings, seed, engine)
+        loaded = _forked(scenario, fork, at, laid_over, switch_policy, not no_code)
         source, laid_over = loaded, {}
     if sort is not None:
         check_number(
@@ -114,7 +117,7 @@ def run(
         experiment = prepare(loaded)
     if not as_json:
         print_blocks(trace_blocks(experiment))
-    for warning in experiment.warnings:
+    for warning in (*experiment.warnings, *compiles_first(experiment)):
         warn(warning)
     try:
         with watch_progress(len(experiment.trace.workload), enabled=not no_progress) as watch:
@@ -169,8 +172,7 @@ def _forked(
     scenario: str | None,
     run: Path | None,
     at: str | None,
-    seed: int | None,
-    settings: list[str] | None,
+    laid_over: dict[str, Any],
     switches: list[str] | None,
     allow_code: bool,
 ) -> Loaded:
@@ -187,7 +189,7 @@ def _forked(
         raise ScenarioError(
             f"{scenario}: a fork has the scenario of its run; leave SCENARIO out, or --fork"
         )
-    forked = fork(run, at, overrides(settings, seed), allow_code=allow_code)
+    forked = fork(run, at, laid_over, allow_code=allow_code)
     forked = with_switches(forked, parse_switches(switches or ()), allow_code=allow_code)
     if forked.model_dump(mode="json")["policy"] == open_run(run, allow_partial=True).info[
         "scenario"
@@ -221,6 +223,7 @@ def sweep(
             "seed=0,1,2. May be repeated; relative paths in it start from the working folder.",
         ),
     ] = None,
+    engine: EngineName = None,
     no_code: NoCode = False,
     workers: Workers = None,
     on: Annotated[
@@ -263,7 +266,7 @@ def sweep(
         source,
         output,
         sweep=axes,
-        overrides=overrides(single, seed),
+        overrides=overrides(single, seed, engine),
         allow_code=not no_code,
     )
     check_place(plan.folder)

@@ -132,11 +132,13 @@ class Recorder:
             none, one = np.zeros(len(task)), np.ones(len(task))
             at_once = self._workload.submit_time_s
             ready = (at_once if self.released_s is None else self.released_s)[job.astype(np.int64)]
-            _append(self.allocations, job, task, start, end, none, one)
-            _append(self.pieces, machine, none, count, one)
-            _append(self.tasks, task, ready, start, end, none)
+            append_rows(self.allocations, job, task, start, end, none, one)
+            append_rows(self.pieces, machine, none, count, one)
+            append_rows(self.tasks, task, ready, start, end, none)
             ideal = np.full(len(task), np.nan)
-            _append(self.jobs, job, start, end, run, estimate, none, none, one, none, none, ideal)
+            append_rows(
+                self.jobs, job, start, end, run, estimate, none, none, one, none, none, ideal
+            )
             del self.simple[:]
         return self
 
@@ -315,7 +317,8 @@ def _columns(rows: array[float], width: int) -> list[Any]:
     return [np.ascontiguousarray(column) for column in table.T]
 
 
-def _append(rows: array[float], *columns: Any) -> None:
+def append_rows(rows: array[float], *columns: Any) -> None:
+    """Append rows, given as columns of equal length."""
     rows.frombytes(np.column_stack(columns).tobytes())
 
 

@@ -502,7 +502,7 @@ class Simulation:
         whole = count == task.remaining or (
             not task.gang and count.__class__ is int and 0 < count < task.remaining
         )
-        if not whole or task.machines is not None:
+        if not whole or (task.machines is not None and on[0][0] not in task.machines):
             count = self._referee.checked_count(task, on)
         system = self._system
         if not system.room.claim(on, task.request):

@@ -207,7 +207,8 @@ class Submission:
         users: UserLimits | None = None,
     ) -> None:
         check_requests(workload, cluster)
-        self._workload = workload
+        self.workload = workload
+        """Whose jobs they are."""
         self._cluster = cluster
         self._predictor = predictor
         self._order = [
@@ -219,12 +220,12 @@ class Submission:
 
     def jobs(self) -> Iterator[Arriving]:
         """Yield every job in order of submission."""
-        return chain.from_iterable(map(self._block, range(0, len(self._workload), _BLOCK)))
+        return chain.from_iterable(map(self._block, range(0, len(self.workload), _BLOCK)))
 
     def _block(self, first: int) -> Iterator[Arriving]:
         """Return a block's jobs; made column by column, not one by one: it is what a job costs."""
-        load, last = self._workload, min(first + _BLOCK, len(self._workload))
-        tasks = self._tasks(first, last)
+        load, last = self.workload, min(first + _BLOCK, len(self.workload))
+        tasks = self.tasks(first, last)
         offsets = load.first_task[first : last + 1] - load.first_task[first]
         whole: Iterable[Sequence[Task]]
         if len(tasks) == last - first:
@@ -246,9 +247,9 @@ class Submission:
                 refusals[row] = refusals[row] or self.routing.refusal(task, self.routing.only)
         return zip(times, range(first, last), whole, refusals)  # noqa: B905 - hot, and equal
 
-    def _tasks(self, first: int, last: int) -> list[Task]:
+    def tasks(self, first: int, last: int) -> list[Task]:
         """Return the tasks of the jobs in rows ``first:last``."""
-        load = self._workload
+        load = self.workload
         rows = slice(int(load.first_task[first]), int(load.first_task[last]))
         jobs = np.arange(first, last)
         if rows.stop - rows.start > len(jobs):
@@ -294,7 +295,7 @@ class Submission:
 
     def _demands(self, tasks: slice) -> list[tuple[float, ...]]:
         """Return what all instances of each task ask for together."""
-        load = self._workload
+        load = self.workload
         amounts = load.request[tasks] * load.instances[tasks, None]
         none = [0.0] * len(amounts)
         columns = [amounts[:, r].tolist() if r >= 0 else none for r in self._order]
@@ -304,7 +305,7 @@ class Submission:
         """Return which of the tasks must be checked one by one: they might never run."""
         if len(self._cluster.capacity) > 1:
             return range(count)
-        load, tasks = self._workload, slice(begin, begin + count)
+        load, tasks = self.workload, slice(begin, begin + count)
         columns = [i for i, r in enumerate(self._order) if r >= 0]
         asked = load.request[tasks] * load.instances[tasks, None]
         room = self._cluster.capacity[0]

@@ -4,6 +4,14 @@ experiment = prepare(load_scenario("scenario.yaml"))
 run = carry_out(experiment, output="runs/mine")
 """
 
-from simkit.experiment.experiment import Experiment, Watch, blaming, carry_out, prepare, replay
+from simkit.experiment.experiment import (
+    Experiment,
+    Watch,
+    blaming,
+    carry_out,
+    compiles_first,
+    prepare,
+    replay,
+)
 
-__all__ = ["Experiment", "Watch", "blaming", "carry_out", "prepare", "replay"]
+__all__ = ["Experiment", "Watch", "blaming", "carry_out", "compiles_first", "prepare", "replay"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from simkit.errors import ScenarioError, warn_of
 from simkit.experiment.experiment import (
     carry_out,
     checked_process,
+    compiles_first,
     given_objects,
     prepare,
     recorded_processes,
@@ -196,6 +198,9 @@ def simulate(
     )  # fmt: skip
     experiment = replace(experiment, given=objects)
     warn_of(experiment.warnings)
+    if progress:
+        for note in compiles_first(experiment):
+            print(note, file=sys.stderr)
     with watch_progress(len(experiment.trace.workload), enabled=progress) as watch:
         run = carry_out(experiment, output, watch=watch, force=force, quiet=True)
     warn_of(run.info["warnings"][len(experiment.warnings) :])

@@ -20,9 +20,10 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from simkit import plugins
+from simkit.compiled.scope import Chosen, choose, module_of
 from simkit.engine.outages import ProcessLike
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
@@ -44,6 +45,7 @@ from simkit.experiment.warnings import (
     unit_warnings,
 )
 from simkit.experiment.workload import TraceMemory, read_trace
+from simkit.machine_code import is_kept
 from simkit.plugins import author_traceback, instantiate, lines_of_author
 from simkit.policy import Policy
 from simkit.policy.declared import declared_metrics
@@ -97,6 +99,8 @@ class Experiment:
     """The recorded starts, if the policy replays them; it counts there what started later."""
     warnings: tuple[str, ...] = ()
     """What a reader of the results must know before the run."""
+    engine: Chosen = field(default_factory=lambda: Chosen("simpy", ""))
+    """What replays it."""
 
 
 def prepare(
@@ -168,9 +172,13 @@ def prepare(
         *(() if site is None else site.warnings),
     )
     times = {"read": perf_counter() - begin}
+    others = [] if site is None else ["power is modelled"]
+    if scenario.processes or processes:
+        others.append("processes of the user run")
+    engine = choose(scenario.engine, chosen, trace.workload, cluster, scenario, predictor, others)
     return Experiment(
         scenario, trace, cluster, chosen, predictor, build, site, times, given, custom, past,
-        warnings,
+        warnings, engine,
     )  # fmt: skip
 
 
@@ -227,6 +235,7 @@ def carry_out(
         experiment.scenario, experiment.trace.workload, experiment.policy
     )
     info["warnings"] = list(experiment.warnings)
+    info["engine"] = {"name": experiment.engine.name, "why": experiment.engine.why}
     store = MemoryWriter(info) if output is None else RunWriter(Path(output), info, force=force)
     times = dict(experiment.wall_time_s)
     with _accounted_for(store):
@@ -285,8 +294,9 @@ def replay(experiment: Experiment, tables: Collection[str]) -> Run:
     return store.results()
 
 
-def _facts_of_power(site: Site, simulation: Simulation) -> dict[str, float | str]:
+def _facts_of_power(site: Site, simulation: Replayed) -> dict[str, float | str]:
     """Return the facts about a site and what each source generated in the run."""
+    assert isinstance(simulation, Simulation)
     assert simulation.power is not None
     start_s, end_s = simulation.power.started_s, simulation.now
     generated = site.generation_kwh(start_s, end_s)
@@ -304,8 +314,45 @@ def _check_trimming(scenario: Scenario, workload: Workload) -> None:
         check_trimming(first, last, settings.warmup, settings.cooldown)
 
 
-def _simulate(experiment: Experiment, recorder: Recorder, watch: Watch | None) -> Simulation:
-    """Run the simulation; if it stops early, its recorder still writes its rows."""
+def compiles_first(experiment: Experiment) -> list[str]:
+    """Return a note if the run must wait for its engine to be compiled; empty if it need not."""
+    rule = experiment.engine.rule
+    if rule is None or is_kept(module_of(rule)):
+        return []
+    return ["the compiled engine is being made for this machine: some 10 s, once"]
+
+
+class Replayed(Protocol):
+    """What has replayed a run, at its end."""
+
+    @property
+    def decisions_made(self) -> int:
+        """How many decisions were made."""
+
+    @property
+    def now(self) -> float:
+        """The time on the trace's clock, in s."""
+
+
+def _simulate(experiment: Experiment, recorder: Recorder, watch: Watch | None) -> Replayed:
+    """Run the simulation, compiled if its engine is."""
+    if experiment.engine.rule is not None:
+        from simkit.compiled.replay import replay_pool  # needs numba, and takes a while
+
+        with blaming(experiment, lambda: "in the compiled engine"):
+            done = replay_pool(
+                experiment.policy, experiment.engine.rule, experiment.trace.workload,
+                experiment.cluster, recorder, rules=experiment.scenario,
+                predictor=experiment.predictor, seed=experiment.scenario.seed,
+                correction=experiment.scenario.estimates.correction,
+            )  # fmt: skip
+        if done is not None:
+            return done
+    return _simulate_events(experiment, recorder, watch)
+
+
+def _simulate_events(experiment: Experiment, recorder: Recorder, watch: Watch | None) -> Simulation:
+    """Run the simulation by SimPy; if it stops early, its recorder still writes its rows."""
     with blaming(experiment, lambda: "before the first job"):
         simulation = Simulation(
             experiment.trace.workload,

@@ -41,9 +41,9 @@ import numpy as np
 from simkit.policy.declared import PolicyMetric
 from simkit.policy.profile import Profile
 from simkit.policy.queue import QueueColumns, TaskQueue
-from simkit.policy.room import PlacementRule, Release, Room
+from simkit.policy.room import PlacementRule, Room
 from simkit.policy.state import Allocations, PowerState, State, SystemInfo
-from simkit.policy.task import Allocation, Placement, Reservation, Task
+from simkit.policy.task import Allocation, Placement, Release, Reservation, Task
 from simkit.workload.cluster import CapacityStep, Partition
 
 __all__ = [

@@ -26,9 +26,9 @@ from math import inf
 from typing import Protocol
 
 from simkit.policy.profile import LeastFree, Profile
-from simkit.policy.room import PlacementRule, Release, Room, total_usable
+from simkit.policy.room import PlacementRule, Room, total_usable
 from simkit.policy.state import State
-from simkit.policy.task import Allocation, Placement, Task, instances_on
+from simkit.policy.task import Allocation, Placement, Release, Task, instances_on
 from simkit.units import EVER_S
 
 Held = Callable[[Allocation, float], None]

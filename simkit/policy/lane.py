@@ -73,6 +73,9 @@ class Lane(ABC):
         """How machines are chosen."""
         self.alone = False
         """Whether there is no other lane, so that every waiting task is of this one."""
+        self.machine: int | None = None
+        """Row of the one machine of its partitions, a pool of their own; None: they have several,
+        or all that there are."""
         self.profile: Profile | None = None
         """Gap of this decision, if the head has been tried in it; whoever needs it takes it."""
         self.head = _NOBODY
@@ -86,6 +89,10 @@ class Lane(ABC):
     def partitions(self) -> frozenset[int]:
         """Rows of its partitions."""
         return self._partitions
+
+    def pool(self, state: State) -> State:
+        """Return the state of the machines of its partitions: of a pool of their own, or of all."""
+        return state if self.machine is None else state.pool(self.machine)
 
     @abstractmethod
     def update(self, state: State, first: int = 0) -> int:
@@ -112,8 +119,8 @@ class Lane(ABC):
         """Return the entries of those of some tasks that wait in this lane, in its order."""
 
     @abstractmethod
-    def newcomers(self, state: State) -> Iterable[Task]:
-        """Return the tasks that arrived since the last decision, in order."""
+    def newcomers(self) -> Iterable[Task]:
+        """Return the tasks that the last `update` took in, in order."""
 
     @abstractmethod
     def fitting(self, gap: Gap, *, shortest_first: bool = False) -> Iterable[Task]:
@@ -128,13 +135,18 @@ class Lane(ABC):
         return task.waiting and (self.alone or task.partition in self._partitions)
 
 
-def make_lane(
-    order: Order | ChangingOrder, rule: PlacementRule | None, partitions: Sequence[int]
-) -> Lane:
-    """Return an empty lane; an order that changes has a method `keys`, another one `key`."""
+def make_lanes(
+    order: Order | ChangingOrder, rule: PlacementRule | None, groups: Iterable[Sequence[int]]
+) -> list[Lane]:
+    """Return an empty lane for each group of partitions.
+
+    An order that changes has a method `keys`, another one `key`.
+    """
     if (keys := getattr(order, "keys", None)) is not None:
-        return ChangingLane(keys, rule, partitions)
-    return FixedLane(getattr(order, "key", _no_key), rule, partitions)
+        shared = WaitingKeys(keys)
+        return [ChangingLane(shared, rule, group) for group in groups]
+    key = getattr(order, "key", _no_key)
+    return [FixedLane(key, rule, group) for group in groups]
 
 
 class FixedLane(Lane):
@@ -212,7 +224,7 @@ class FixedLane(Lane):
         mine = [self._entry(task) for task in tasks if self._is_mine(task)]
         return sorted(mine) if len(mine) > 1 else mine
 
-    def newcomers(self, state: State) -> Iterable[Task]:
+    def newcomers(self) -> Iterable[Task]:
         if len(self._fresh) > 1:
             self._fresh.sort()
         return map(_TASK, self._fresh)
@@ -247,40 +259,98 @@ class FixedLane(Lane):
         return columns.view()
 
 
+class Snapshot(NamedTuple):
+    """The queue and its keys, as they were when an order was asked for them."""
+
+    tasks: Sequence[Task]
+    key: Floats
+    """(n,); an endless or undefined key is infinite and goes last."""
+    table: Floats
+    """(2 + R, n) columns: minus the priority, estimate, and what must be free of each resource."""
+    number: Floats
+    """(n,) `index` of the tasks."""
+    partition: Floats
+    """(n,) rows of their partitions."""
+    made: tuple[object, float, int, int]
+    """The columns of the queue, the time, and the state's `starts` and `releases` then."""
+
+
+class WaitingKeys:
+    """Asks an order for its keys, once for all lanes that ask one after the other."""
+
+    def __init__(self, keys: Callable[[State], Floats]) -> None:
+        self._keys = keys
+        self._last: Snapshot | None = None
+
+    def after(self, known: Snapshot | None, state: State) -> Snapshot:
+        """Return the keys, asked for again if somebody knows the last ones, or they are old."""
+        last = self._last
+        if (
+            last is None
+            or last is known
+            or any(
+                now is not then and now != then
+                for now, then in zip(_made(state), last.made, strict=True)
+            )
+        ):
+            last = self._last = self._asked(state)
+        return last
+
+    def _asked(self, state: State) -> Snapshot:
+        columns = state.queue.columns()
+        key = np.nan_to_num(self._keys(state), nan=inf, posinf=inf, neginf=-inf)
+        # One instance of a bag may do; so its request is not known here, and it always may fit.
+        least = np.where(columns.gang, columns.demand, 0.0)
+        return Snapshot(
+            state.queue.tasks.copy(),
+            key,
+            np.vstack([-columns.priority, columns.estimate_s, least]),
+            columns.index.copy(),
+            columns.partition.copy(),
+            _made(state),
+        )
+
+
+def _made(state: State) -> tuple[object, float, int, int]:
+    return state.queue.columns(), state.now, state.starts, state.releases
+
+
 class ChangingLane(Lane):
     """A lane whose keys change: the order of all tasks is worked out only where it is asked for."""
 
     def __init__(
-        self,
-        keys: Callable[[State], Floats],
-        rule: PlacementRule | None,
-        partitions: Sequence[int],
+        self, keys: WaitingKeys, rule: PlacementRule | None, partitions: Sequence[int]
     ) -> None:
         super().__init__(rule, partitions)
         self._keys = keys
-        self._tasks: list[Task] = []  # the queue as it was when the keys were asked for
+        self._known: Snapshot | None = None
+        self._tasks: Sequence[Task] = []  # the queue as it was when the keys were asked for
         self._key: Floats = np.empty(0)
         self._table: Floats = np.empty((_LEAST, 0))
         self._index: Floats = np.empty(0)
+        self._fresh: Sequence[Task] = []
         self._rows: Ints = np.empty(0, np.int64)  # of the tasks that are still here, ascending
         self._first = -1  # row of the head
         self._entries: list[Entry] | None = None
 
     def update(self, state: State, first: int = 0) -> int:
-        columns = state.queue.columns()
-        self._tasks = state.queue.tasks.copy()
-        # An endless or undefined key goes last.
-        self._key = np.nan_to_num(self._keys(state), nan=inf, posinf=inf, neginf=-inf)
-        self._index = columns.index.copy()
-        # One instance of a bag may do; so its request is not known here, and it always may fit.
-        least = np.where(columns.gang, columns.demand, 0.0)
-        self._table = np.vstack([-columns.priority, columns.estimate_s, least])
-        self._rows = np.arange(len(self._tasks))
-        if not self.alone:
-            self._rows = self._rows[np.isin(columns.partition, list(self._partitions))]
+        known = self._known = self._keys.after(self._known, state)
+        self._tasks, self._key, self._table, self._index, partition, _ = known
+        self._fresh = state.arrived[first:]
+        if self.alone:
+            self._rows = np.arange(len(self._tasks))
+        else:
+            self._rows = np.flatnonzero(self._is_here(partition))
         self._entries = None
         self._find_head()
         return len(self._rows)
+
+    def _is_here(self, partition: Floats) -> Bools:
+        """Return (n,): which of the tasks of (n,) partitions are of this lane."""
+        here = np.zeros(len(partition), np.bool_)
+        for row in self._partitions:
+            here |= partition == row
+        return here
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -327,8 +397,8 @@ class ChangingLane(Lane):
         index = np.array([task.index for task in tasks if self._is_mine(task)])
         return self._entries_of(np.searchsorted(self._index, index)) if len(index) else []
 
-    def newcomers(self, state: State) -> Iterable[Task]:
-        return [entry[3] for entry in self.in_order(state.arrived)]
+    def newcomers(self) -> Iterable[Task]:
+        return [entry[3] for entry in self.in_order(self._fresh)]
 
     def fitting(self, gap: Gap, *, shortest_first: bool = False) -> Iterator[Task]:
         rows = self._rows[_fits(self._table[:, self._rows], gap)]

@@ -26,7 +26,8 @@ from simkit.policy.declared import (
     declared_signals,
     reads_estimates,
 )
-from simkit.policy.lane import ChangingOrder, Lane, Line, Order, Passing, make_lane
+from simkit.policy.lane import ChangingOrder, Lane, Line, Order, Passing, make_lanes
+from simkit.policy.pool_rule import PoolRule, rule_of
 from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule, total_usable
 from simkit.policy.task import Allocation, Task
@@ -87,12 +88,14 @@ class OrderedPolicy:
                 reset(info, rng)
         self._wake_s = -inf
         groups = _groups_sharing_machines(info)
-        self._lanes = [make_lane(self.order, self.placement, group) for group in groups]
-        self._lane_of = {
-            row: lane for lane, group in zip(self._lanes, groups, strict=True) for row in group
-        }
+        self._lanes = make_lanes(self.order, self.placement, [rows for _, rows in groups])
+        self._lane_of = {row: lane for lane in self._lanes for row in lane.partitions}
         if len(groups) == 1:
             self._lanes[0].alone = True
+        elif self.placement is None or all(len(machines) == 1 for machines, _ in groups):
+            # A placement rule may draw at random, and so must be asked wherever it was.
+            for lane, (machines, _) in zip(self._lanes, groups, strict=True):
+                lane.machine = min(machines) if len(machines) == 1 else None
         self._preempting = preempts(info)
         self._one_lane = len(groups) == 1 and not self._preempting
 
@@ -117,6 +120,14 @@ class OrderedPolicy:
     def metrics(self) -> tuple[PolicyMetric, ...]:
         """Metrics that its parts bring."""
         return declared_metrics(self.order, self.backfill, self.placement)
+
+    def pool_rule(self) -> PoolRule | str:
+        """Return how it decides in a pool of rigid jobs, or why no compiled replay knows it."""
+        overtaking = "none"
+        if self.backfill is not None:
+            declares = "overtaking" in type(self.backfill).__dict__
+            overtaking = getattr(self.backfill, "overtaking", "") if declares else ""
+        return rule_of(self, OrderedPolicy, overtaking)
 
     def schedule(self, state: State) -> Iterable[Action]:
         for lane in self._lanes:
@@ -165,7 +176,7 @@ class OrderedPolicy:
             yield WakeAt(time_s)
 
     def _start_lane(self, state: State, lane: Lane) -> Iterator[Action]:
-        rule = lane.rule
+        rule, pool = lane.rule, lane.pool(state)
         lane.profile = None
         may_pause = self._preempting or len(state.suspended) > 0
         tried = inf
@@ -174,7 +185,7 @@ class OrderedPolicy:
             if self._preempting and task.priority < tried:
                 tried = task.priority
                 yield from self._resume_lane(state, lane, tried)
-            on = state.fit(task, rule)
+            on = pool.fit(task, rule)
             if on is not None and (state.constrained or (may_pause and state.suspended)):
                 on = self._fit_ahead(state, lane, task)
             if on is None:
@@ -201,7 +212,7 @@ class OrderedPolicy:
     def _fit_ahead(self, state: State, lane: Lane, task: Task) -> Placement | None:
         """Return where the head fits through its estimate, beside the claims; take that place."""
         if lane.profile is None:
-            lane.profile = state.profile()
+            lane.profile = lane.pool(state).profile()
             lane.claims = self._claims(state, lane) if state.suspended else None
         if lane.claims is not None:
             lane.claims.hold(lane.profile, task.priority)
@@ -213,7 +224,7 @@ class OrderedPolicy:
         """Preempt tasks for a lane's head, if that lets it start; return whether any was."""
         known, preempted = len(state.arrived), False
         claims = self._claims(state, lane) if state.suspended else None
-        for action in preemptions(state, head, lane.rule, claims):
+        for action in preemptions(lane.pool(state), head, lane.rule, claims):
             preempted = True
             yield action
         if preempted:
@@ -299,8 +310,8 @@ def resumptions(
             yield Resume(allocation, other)
 
 
-def _groups_sharing_machines(info: SystemInfo) -> list[list[int]]:
-    """Return rows of partitions, grouped so that groups share no machine."""
+def _groups_sharing_machines(info: SystemInfo) -> list[tuple[frozenset[int], list[int]]]:
+    """Return groups of partitions that share no machine: (their machines, rows of partitions)."""
     everything = frozenset(range(len(info.machine_names)))
     groups: list[tuple[frozenset[int], list[int]]] = []
     for row, partition in enumerate(info.partitions):
@@ -311,7 +322,7 @@ def _groups_sharing_machines(info: SystemInfo) -> list[list[int]]:
             machines |= group[0]
             rows = group[1] + rows
         groups.append((machines, rows))
-    return [rows for _, rows in groups]
+    return groups
 
 
 def preempts(info: SystemInfo) -> bool:

@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 
 from simkit.arrays import Bools, Floats, Ints
-from simkit.policy.room import MachineRoom, PlacementRule, Release, Room
-from simkit.policy.task import Placement, Reservation, Task, instances_on
+from simkit.policy.room import MachineRoom, PlacementRule, PoolRoom, Room
+from simkit.policy.task import Placement, Release, Reservation, Task, instances_on
 from simkit.units import TIME_GRID
 from simkit.workload.cluster import CapacityStep
 
@@ -85,7 +85,7 @@ def make_profile(
         reservations: places that are kept for a later start.
     """
     soon = now + TIME_GRID
-    if len(room.capacity) == 1:
+    if isinstance(room, PoolRoom):
         changes: list[Change] = [(end if end > soon else soon, a.held) for end, _, a in releases]
         changes += [(step.time_s, step.change) for step in steps]
         for task, on, start_s in reservations:
@@ -93,7 +93,7 @@ def make_profile(
             start_s = max(start_s, now)
             changes.append((start_s, [-amount for amount in held]))
             changes.append((start_s + max(task.estimate_s, TIME_GRID), held))
-        pool = PoolProfile(now, room.total_free(), changes)
+        pool = PoolProfile(now, room.total_free(), changes, room.row)
         pool.steps = list(steps)
         return pool
     profile = MachineProfile(now, room, releases)
@@ -302,12 +302,16 @@ class PoolProfile(Profile):
         now: the instant from which on it holds, in s.
         free: (R,) free amounts now.
         changes: when how much more is free, in any order.
+        row: the machine's row in the cluster.
     """
 
-    __slots__ = ("_free",)
+    __slots__ = ("_free", "_row")
 
-    def __init__(self, now: float, free: Sequence[float], changes: Iterable[Change] = ()) -> None:
+    def __init__(
+        self, now: float, free: Sequence[float], changes: Iterable[Change] = (), row: int = 0
+    ) -> None:
         super().__init__(now)
+        self._row = row
         times, last = self._times, [0]  # of each step, the number of changes up to it
         ordered = sorted(changes, key=itemgetter(0))
         while ordered and ordered[-1][0] == inf:
@@ -388,7 +392,7 @@ class PoolProfile(Profile):
                 least = min(column[first:last])
                 if least < amount * count:
                     count = int(least // amount)
-        return None if count < _together(task) else ((0, count),)
+        return None if count < _together(task) else ((self._row, count),)
 
     def spans(
         self, amount: float, begin: float = -inf, end: float = inf
@@ -436,7 +440,7 @@ class PoolProfile(Profile):
             count = instances_on(hold.on)
             for r, amount in enumerate(hold.task.request):
                 free[r] += amount * count
-        return free == room.total_free()
+        return free == list(room.total_free())
 
     def _total_free(self, at: float) -> tuple[float, ...]:
         position = max(bisect_right(self._times, at) - 1, 0)

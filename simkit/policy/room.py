@@ -19,12 +19,9 @@ from typing import Protocol
 import numpy as np
 
 from simkit.arrays import Floats, Ints
-from simkit.policy.task import Allocation, Placement, Task
+from simkit.policy.task import Placement, Task
 
 _MANY = 16  # machines from which on arrays are faster than one number after another
-
-Release = tuple[float, int, Allocation]
-"""(expected end, rank, allocation): sorts by time, then by age."""
 
 
 class PlacementRule(Protocol):
@@ -100,12 +97,24 @@ def make_room(capacity: Floats) -> Room:
 
 
 class PoolRoom:
-    """The room of one machine."""
+    """The room of one machine: of the only one, or of one of several that tasks do not leave.
 
-    __slots__ = ("_free", "capacity")
+    Args:
+        capacity: (1, R) its capacity.
+        free: (R,) free amounts; None: all. A `memoryview` shows another room's, as they change.
+        row: the machine's row in the cluster.
+    """
 
-    def __init__(self, capacity: Floats, free: list[float] | None = None) -> None:
+    __slots__ = ("_free", "capacity", "row")
+
+    def __init__(
+        self,
+        capacity: Floats,
+        free: list[float] | memoryview[float] | None = None,
+        row: int = 0,
+    ) -> None:
         self.capacity = capacity
+        self.row = row
         self._free = [float(x) for x in capacity[0]] if free is None else free
 
     def fit(self, task: Task, rule: PlacementRule | None = None) -> Placement | None:
@@ -114,16 +123,16 @@ class PoolRoom:
         if task.gang:
             if len(free) == 1:
                 fits = task.demand[0] <= free[0] or not task.demand[0]
-                return ((0, task.instances),) if fits else None
+                return ((self.row, task.instances),) if fits else None
             for amount, left in zip(task.demand, free):  # noqa: B905 - one line, hot
                 if amount > left and amount > 0:
                     return None
-            return ((0, task.instances),)
+            return ((self.row, task.instances),)
         count = task.remaining
         for amount, left in zip(task.request, free, strict=True):
             if amount > 0:
                 count = min(count, int(left // amount))
-        return ((0, count),) if count > 0 else None
+        return ((self.row, count),) if count > 0 else None
 
     def take(self, on: Placement, request: tuple[float, ...]) -> None:
         free, count = self._free, on[0][1]
@@ -142,7 +151,7 @@ class PoolRoom:
         if len(on) != 1:
             return False
         machine, count = on[0]
-        if machine != 0 or count < 1:
+        if machine != self.row or count < 1:
             return False
         free = self._free
         if len(free) == 1:
@@ -158,41 +167,50 @@ class PoolRoom:
         return True
 
     def copy(self) -> PoolRoom:
-        return PoolRoom(self.capacity, self._free.copy())
+        return PoolRoom(self.capacity, list(self._free), self.row)
 
     def common(self, other: Room) -> PoolRoom:
-        return PoolRoom(
-            self.capacity,
-            [min(a, b) for a, b in zip(self._free, other.total_free(), strict=True)],
-        )
+        least = [min(a, b) for a, b in zip(self._free, other.total_free(), strict=True)]
+        return PoolRoom(self.capacity, least, self.row)
 
     def free(self) -> Floats:
-        return np.array([self._free])
+        return np.array([list(self._free)])
 
     def total_free(self) -> Sequence[float]:
         return self._free
 
     def change_capacity(self, machine: int, capacity: Sequence[float]) -> None:
-        old = self.capacity[machine]
-        self._free[:] = [
-            f + float(c - o) for f, c, o in zip(self._free, capacity, old, strict=True)
-        ]
+        for r, (new, old) in enumerate(zip(capacity, self.capacity[machine], strict=True)):
+            self._free[r] += float(new - old)
         self.capacity = np.array([capacity], dtype=np.float64)
 
 
 class MachineRoom:
     """The room of many machines."""
 
-    __slots__ = ("_flat", "_free", "_total", "capacity")
+    __slots__ = ("_alone", "_flat", "_free", "_total", "capacity", "changes")
 
     def __init__(self, capacity: Floats, free: Floats | None = None) -> None:
         self.capacity = capacity
+        self.changes = 0
+        """How often a capacity has changed."""
+        self._alone: dict[int, PoolRoom] = {}  # rooms of single machines, which show `_flat`
         self._free = capacity.copy() if free is None else np.ascontiguousarray(free)
         # The same amounts, row after row: a single number is read and written three times as fast.
         self._flat: memoryview[float] = self._free.reshape(-1).data  # type: ignore[assignment]
         self._total: list[float] = [float(x) for x in self._free.sum(axis=0)]
 
+    def machine(self, row: int) -> PoolRoom:
+        """Return the room of one machine, as it changes; nothing may be taken from it there."""
+        if (room := self._alone.get(row)) is None:
+            width = self.capacity.shape[1]
+            free = self._flat[row * width : (row + 1) * width]
+            room = self._alone[row] = PoolRoom(self.capacity[row : row + 1], free, row)
+        return room
+
     def fit(self, task: Task, rule: PlacementRule | None = None) -> Placement | None:
+        if rule is None and (machines := task.machines) is not None and len(machines) == 1:
+            return self.machine(machines[0]).fit(task)
         needed = task.instances if task.gang else task.remaining
         fitting = self._fitting(task)
         if not len(fitting) or not needed:
@@ -297,6 +315,9 @@ class MachineRoom:
         self.capacity = self.capacity.copy()
         self.capacity[machine] = new
         self._total[:] = [float(x) for x in self._free.sum(axis=0)]
+        self.changes += 1
+        for row, room in self._alone.items():
+            room.capacity = self.capacity[row : row + 1]
 
 
 def _columns(on: Placement) -> tuple[Floats, Floats]:

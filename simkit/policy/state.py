@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
 from math import inf
-from operator import attrgetter, itemgetter
-from typing import Any, Literal, Protocol, overload
+from operator import attrgetter
+from typing import Any, Literal, Protocol, cast
 
 from simkit.arrays import Floats
 from simkit.policy.profile import Profile, make_profile
 from simkit.policy.queue import TaskQueue
-from simkit.policy.room import PlacementRule, Release, Room
-from simkit.policy.task import Allocation, Placement, Reservation, Task
+from simkit.policy.room import MachineRoom, PlacementRule, PoolRoom, Room
+from simkit.policy.task import (
+    Allocation,
+    EndsByMachine,
+    EndsOfMachine,
+    ExpectedEnds,
+    Placement,
+    Reservation,
+    Task,
+)
 from simkit.workload.cluster import (
     CapacityStep,
     Maintenance,
@@ -88,129 +95,6 @@ class PowerState(Protocol):
         """
 
 
-_BLOCK = 64  # releases in a block, at most twice as many
-_FULL = 2 * _BLOCK
-_LAST = itemgetter(-1)
-
-
-class ExpectedEnds(Sequence[Release]):
-    """The releases (expected end, rank, allocation), soonest first.
-
-    A short list is just that. A long one stands in blocks, each with the sum of the first resource
-    that it frees, so that a search for the time at which much is free passes over whole blocks.
-    """
-
-    __slots__ = ("_blocks", "_freed", "_short")
-
-    def __init__(self, allocations: Iterable[Allocation] = ()) -> None:
-        ordered = sorted([(a.expected_end_s, a.rank, a) for a in allocations])
-        self._short: list[Release] | None = ordered
-        self._blocks, self._freed = [ordered], [0.0]
-        if len(ordered) > _FULL:
-            self._divide()
-
-    def _divide(self) -> None:
-        """Put a list that is no longer short into blocks."""
-        ordered = self._blocks[0]
-        starts = range(0, len(ordered), _BLOCK)
-        self._blocks = [ordered[start : start + _BLOCK] for start in starts]
-        self._freed = [_sum(block) for block in self._blocks]
-        self._short = None
-
-    def add(self, allocation: Allocation) -> None:
-        """Add an allocation by its expected end."""
-        release = allocation.expected_end_s, allocation.rank, allocation
-        if (short := self._short) is not None:
-            insort(short, release)
-            if len(short) > _FULL:
-                self._divide()
-            return
-        blocks = self._blocks
-        row = min(bisect_left(blocks, release, key=_LAST), len(blocks) - 1)
-        block = blocks[row]
-        insort(block, release)
-        self._freed[row] += allocation.held[0]
-        if len(block) > _FULL:
-            blocks[row : row + 1] = block[:_BLOCK], block[_BLOCK:]
-            self._freed[row : row + 1] = [_sum(half) for half in blocks[row : row + 2]]
-
-    def remove(self, allocation: Allocation) -> None:
-        """Remove an allocation; its expected end must be what it was when it was added."""
-        place = allocation.expected_end_s, allocation.rank
-        if (short := self._short) is not None:
-            del short[bisect_left(short, place)]
-            return
-        blocks = self._blocks
-        row = bisect_left(blocks, place, key=_LAST)
-        block = blocks[row]
-        del block[bisect_left(block, place)]
-        self._freed[row] -= allocation.held[0]
-        if not block:
-            del blocks[row], self._freed[row]
-            if len(blocks) == 1:
-                self._short = blocks[0]
-
-    def when_freed(self, amount: float, now: float) -> tuple[float, float]:
-        """Return when so much more of the first resource is free, and how much more it is then.
-
-        Not before now; infinity, and all that is held, if it is never that much. All that ends by
-        that time counts.
-        """
-        freed, releases = self._passed_over(amount)
-        time = inf
-        for end, _, allocation in releases:
-            freed += allocation.held[0]
-            if freed >= amount:
-                time = end if end > now else now
-                break
-        for end, _, allocation in releases:
-            if end > time:
-                break
-            freed += allocation.held[0]
-        return time, freed
-
-    def _passed_over(self, amount: float) -> tuple[float, Iterator[Release]]:
-        """Return what the first blocks free that free less than an amount, and what is behind."""
-        if self._short is not None:
-            return 0.0, iter(self._short)
-        freed, passed = 0.0, 0
-        for more in self._freed:
-            if freed + more >= amount:
-                break
-            freed += more
-            passed += 1
-        return freed, chain.from_iterable(self._blocks[passed:])
-
-    def has(self, time: float) -> bool:
-        """Return whether anything is expected to end at exactly that time."""
-        blocks = self._blocks
-        row = 0 if self._short is not None else bisect_left(blocks, (time, 0), key=_LAST)
-        block = blocks[row] if row < len(blocks) else []
-        position = bisect_left(block, (time, 0))
-        return position < len(block) and block[position][0] == time
-
-    def __len__(self) -> int:
-        return sum(map(len, self._blocks))
-
-    def __iter__(self) -> Iterator[Release]:
-        return chain.from_iterable(self._blocks)
-
-    @overload
-    def __getitem__(self, position: int) -> Release: ...
-
-    @overload
-    def __getitem__(self, position: slice) -> list[Release]: ...
-
-    def __getitem__(self, position: int | slice) -> Release | list[Release]:
-        if position == 0:
-            return self._blocks[0][0]
-        return list(self)[position]
-
-
-def _sum(block: Sequence[Release]) -> float:
-    return sum([allocation.held[0] for _, _, allocation in block])
-
-
 @dataclass(frozen=True)
 class SystemInfo:
     """What does not change in a run."""
@@ -281,8 +165,8 @@ class Outlook:
         """When all of them have begun for the first time, in s."""
         self._made: tuple[float, float, list[CapacityStep]] = (inf, inf, [])
         self._ahead_s = 2 * max([window.every_s or 0.0 for window in recurring], default=inf)
-        self.ends: ExpectedEnds | None = None
-        """`State.expected_ends`, kept up to date from when they are first asked for."""
+        self.ends: ExpectedEnds | EndsByMachine | None = None
+        """What ends when, kept up to date from when it is first asked for."""
         self.rejectable: Callable[[Task], bool] = lambda _task: False
         """Tells which tasks' jobs may be rejected."""
         self.foresee: Callable[..., list[CapacityStep]] | None = None
@@ -326,6 +210,7 @@ class State:
     __slots__ = (
         "_backlog",
         "_outlook",
+        "_pools",
         "_running",
         "arrived",
         "constrained",
@@ -389,6 +274,7 @@ class State:
         """Suspended allocations, oldest first; each waits for a `Resume`."""
         self._backlog = backlog
         self._outlook = outlook or Outlook()
+        self._pools: dict[int, State] = {}
 
     @property
     def backlog(self) -> int:
@@ -408,10 +294,20 @@ class State:
     @property
     def expected_ends(self) -> ExpectedEnds:
         """(expected end, rank, allocation) of all that runs, soonest first."""
+        ends = self._outlook.ends
+        if isinstance(ends, ExpectedEnds):
+            return ends
+        if ends is None:
+            self._outlook.ends = ends = ExpectedEnds(self._running)
+            return ends
+        return ends.all()
+
+    def _ends_of(self, machine: int) -> EndsOfMachine:
+        """Return the same of one of several machines on which nothing runs that holds another."""
         outlook = self._outlook
-        if outlook.ends is None:
-            outlook.ends = ExpectedEnds(self._running)
-        return outlook.ends
+        if not isinstance(outlook.ends, EndsByMachine):
+            outlook.ends = EndsByMachine(self._running, outlook.ends)
+        return outlook.ends.of(machine)
 
     @property
     def steps(self) -> Sequence[CapacityStep]:
@@ -442,13 +338,118 @@ class State:
 
         Running tasks end as expected (overdue ones now); reservations and capacity steps are in.
         """
-        reserved, outlook = self.reservations.values(), self._outlook
+        reserved = self.reservations.values()
         profile = make_profile(self.room, self.now, self.expected_ends, self.steps, reserved)
-        if outlook.recurring:
-            profile.expect(
-                self.steps_through, outlook.known_until(self.now), outlook.cycle_s,
-                outlook.all_begun,
-            )  # fmt: skip
+        self._let_recur(profile, self.steps_through)
+        return profile
+
+    def _let_recur(
+        self, profile: Profile, ahead: Callable[[float], Sequence[CapacityStep]]
+    ) -> None:
+        """Have a profile expect, of `ahead`, the maintenance that recurs without end."""
+        if (outlook := self._outlook).recurring:
+            known = outlook.known_until(self.now)
+            profile.expect(ahead, known, outlook.cycle_s, outlook.all_begun)
+
+    def pool(self, machine: int) -> State:
+        """Return the state of one of several machines as that of a cluster of its own.
+
+        Its tasks must run nowhere else. Its queue, its arrivals and its limits are still those of
+        the whole system. `starts` and `releases` count what happens on this machine alone.
+        """
+        if (pool := self._pools.get(machine)) is None:
+            pool = self._pools[machine] = cast("State", PoolState(self, machine))
+        return pool
+
+
+class PoolState:
+    """See `State.pool`; what is not here is that of the whole system."""
+
+    __slots__ = ("_ends", "_machine", "_room", "_whole", "info", "queue")
+
+    def __init__(self, whole: State, machine: int) -> None:
+        info, room = whole.info, whole.room
+        assert isinstance(room, MachineRoom)
+        self._whole, self._machine = whole, machine
+        self._room, self._ends = room, whole._ends_of(machine)
+        rows = slice(machine, machine + 1)
+        self.info = replace(
+            info, machine_names=info.machine_names[rows], capacity=info.capacity[rows]
+        )
+        self.queue = whole.queue
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._whole, name)
+
+    @property
+    def now(self) -> float:
+        return self._whole.now
+
+    @property
+    def constrained(self) -> bool:
+        return self._whole.constrained
+
+    @property
+    def room(self) -> PoolRoom:
+        return self._room.machine(self._machine)
+
+    @property
+    def starts(self) -> int:
+        return self._ends.added
+
+    @property
+    def releases(self) -> int:
+        return self._ends.removed + self._room.changes
+
+    @property
+    def ended(self) -> list[Allocation]:
+        return self._mine(self._whole.ended)
+
+    @property
+    def running(self) -> list[Allocation]:
+        return self._mine(self._whole.running)
+
+    @property
+    def suspended(self) -> list[Allocation]:
+        return self._mine(self._whole.suspended)
+
+    def _mine(self, allocations: Iterable[Allocation]) -> list[Allocation]:
+        return [allocation for allocation in allocations if allocation.on[0][0] == self._machine]
+
+    @property
+    def reservations(self) -> dict[Task, Reservation]:
+        of_all, machine = self._whole.reservations, self._machine
+        return {task: place for task, place in of_all.items() if place.on[0][0] == machine}
+
+    @property
+    def expected_ends(self) -> ExpectedEnds:
+        return self._ends
+
+    @property
+    def free(self) -> Floats:
+        return _read_only(self._whole.room.free()[self._machine : self._machine + 1])
+
+    @property
+    def capacity(self) -> Floats:
+        return _read_only(self._whole.room.capacity[self._machine : self._machine + 1])
+
+    @property
+    def steps(self) -> Sequence[CapacityStep]:
+        return self._of_machine(self._whole.steps)
+
+    def steps_through(self, until_s: float) -> Sequence[CapacityStep]:
+        return self._of_machine(self._whole.steps_through(until_s))
+
+    def _of_machine(self, steps: Iterable[CapacityStep]) -> Sequence[CapacityStep]:
+        return [step for step in steps if step.machine == self._machine]
+
+    def fit(self, task: Task, rule: PlacementRule | None = None) -> Placement | None:
+        return self.room.fit(task, rule)
+
+    def profile(self) -> Profile:
+        reserved = self.reservations.values()
+        profile = make_profile(self.room, self.now, self._ends, self.steps, reserved)
+        self._whole._let_recur(profile, self.steps_through)
         return profile
 
 

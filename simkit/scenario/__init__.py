@@ -201,6 +201,9 @@ class Scenario(Rules, _Simulated):
 
     noun = "scenario"
 
+    engine: Literal["auto", "simpy", "compiled"] = "auto"
+    """What replays the run, with the same result: SimPy, or machine code for pools of rigid jobs
+    (needs numba). auto: the compiled engine where it covers the run, from 20,000 jobs on."""
     metrics: Metrics = Field(default_factory=Metrics)
     """How metrics are computed."""
     learn: Learn | None = None
@@ -282,8 +285,8 @@ def portable_form(scenario: Scenario, inputs: Mapping[str, str]) -> dict[str, An
     """Return the scenario as it enters a run's digest: equal on every machine and in every folder.
 
     Keys at their default are left out, so that a key that is added later changes no digest, and so
-    are the name, which says nothing about the run, the limits, which a whole run never met, and
-    the user's metrics, which change no result.
+    are the name, which says nothing about the run, the limits, which a whole run never met, the
+    engine, which changes no result, and nor do the user's metrics.
     Where a text is the path of an input, its file stands as ``sha256:…``; a folder as the SHA-256
     of a line ``relative/path sha256`` for each input below it, by path; ``file.py:attribute`` as
     ``sha256:…:attribute``. The hashes of inputs that no text names are listed under ``inputs``.
@@ -301,7 +304,9 @@ def portable_form(scenario: Scenario, inputs: Mapping[str, str]) -> dict[str, An
             return [by_content(part) for part in value]
         return _content_of(value, inputs, named) if isinstance(value, str) else value
 
-    left_out: dict[str, Any] = {"name": True, "limits": True, "metrics": {"custom"}}
+    left_out: dict[str, Any] = {
+        "name": True, "limits": True, "engine": True, "metrics": {"custom"}
+    }  # fmt: skip
     form: dict[str, Any] = by_content(
         scenario.model_dump(mode="json", exclude=left_out, exclude_defaults=True)
     )

@@ -38,7 +38,7 @@ _KEYS: Final = frozenset({
     "format", "status", "error", "name", "scenario", "scenario_sha256", "portable_scenario",
     "inputs", "trace", "tables", "epoch_s", "time_zone", "cluster", "power", "seed", "versions",
     "jobs", "decisions", "wall_time_s", "peak_memory_bytes", "digest", "estimates", "warnings",
-    "given", "recorded",
+    "given", "recorded", "engine",
 })  # fmt: skip
 """Keys of run.json."""
 MOST: Final = 20_000_000

@@ -1,15 +1,15 @@
-"""The guard of speed: seven ratios of processor time within one run, held against recorded values.
+"""The guard of speed: eight ratios of processor time within one run, held against recorded values.
 
     python tests/benchmarks/guard.py            # half a minute; exit code 1 if a ratio is too high
     python tests/benchmarks/guard.py --record   # writes guard.json: say in the commit why it rose
 
-What is measured alternates, round by round, with a plain-Python replay of a log (start-up and whole
-run: with a process that imports part of the standard library). A ratio is the shortest time of the one over the
-shortest time of the other, over the rounds of several processes: what else the machine does, and how
-the memory of a process happens to lie, only ever lengthen a time, and not both alike. A ratio above
-its limit is measured on, and counts if it stays above. The values belong to the kind of machine that
-runs the checks of this repository; elsewhere, record the values of the commit before a change, and
-compare with those.
+What is measured alternates, round by round, with a plain-Python replay of a log (two pools: with
+the same jobs on one; start-up and whole run: with a process that imports part of the standard
+library). A ratio is the shortest time of the one over the shortest time of the other, over the
+rounds of several processes: what else the machine does, and how the memory of a process happens to
+lie, only ever lengthen a time, and not both alike. A ratio above its limit is measured on, and
+counts if it stays above. The values belong to the kind of machine that runs the checks of this
+repository; elsewhere, record the values of the commit before a change, and compare with those.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from simkit.power.machine_model import PowerModel  # noqa: E402
 from simkit.power.signal import CARBON, PRICE, Steps  # noqa: E402
 from simkit.power.site import Grid, Site, Source  # noqa: E402
 from simkit.workload import Workload  # noqa: E402
-from simkit.workload.cluster import Cluster  # noqa: E402
+from simkit.workload.cluster import Cluster, Partition  # noqa: E402
 
 VALUES: Final = HERE / "guard.json"
 MARGIN: Final = 1.075
@@ -95,16 +95,31 @@ def plain(columns: Mapping[str, Any], processors: int) -> Piece:
     return piece
 
 
-def engine(columns: Mapping[str, Any], processors: int, site: Site | None = None) -> Piece:
-    """Return the replay of a log by the engine."""
+def engine(columns: Mapping[str, Any], cluster: Cluster | int, site: Site | None = None) -> Piece:
+    """Return the replay of a log by the engine, on a cluster or so many processors."""
     workload = Workload.from_jobs({"job_id": range(len(columns["run_time_s"])), **columns})
-    cluster = Cluster.pool({"processors": processors})
+    if isinstance(cluster, int):
+        cluster = Cluster.pool({"processors": cluster})
 
     def piece() -> None:
         recorder = Recorder(workload, ("processors",), Nowhere())
         Simulation(workload, cluster, recorder, site=site).run(OrderedPolicy(FCFS(), Easy()))
 
     return piece
+
+
+def pools() -> tuple[Piece, Piece]:
+    """Return a replay on two partitions with processors of their own, and one on as many in all.
+
+    Jobs go to one partition and the other in turn, which leaves more of them waiting than fit.
+    """
+    columns = {**LONG, "queue": [row % 2 for row in range(len(LONG["run_time_s"]))]}
+    names = ("a", "b")
+    parts = tuple(
+        Partition(name, machines=(row,), queues=frozenset({row})) for row, name in enumerate(names)
+    )
+    two = Cluster(("processors",), names, np.full((2, 1), 256.0), parts)
+    return engine(columns, two), engine(columns, 512)
 
 
 def power() -> Piece:
@@ -190,6 +205,7 @@ def pairs() -> dict[str, tuple[Piece, Piece]]:
     return {
         "short queues": (engine(SHORT, 128), unit),
         "long queues": (engine(LONG, 512), plain(LONG, 512)),
+        "two pools": pools(),
         "cloud": (cloud(), unit),
         "power": (power(), unit),
         "environment": (environment(), unit),
@@ -275,7 +291,7 @@ def judge(values: Mapping[str, float], slow: str | None, by: float) -> list[str]
 
 def main() -> int:
     """Measure, print and judge; return 1 if a ratio is too high."""
-    parser = argparse.ArgumentParser(description="Holds seven ratios of processor time.")
+    parser = argparse.ArgumentParser(description="Holds eight ratios of processor time.")
     parser.add_argument("--record", action="store_true", help="write the values")
     parser.add_argument("--slow", metavar="NAME", help="slow this one down, to test the guard")
     parser.add_argument("--by", type=float, default=0.15, help="by so much (0.15)")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from simkit.policies.orderings import FCFS, SJF, WFP3, Multifactor
 from simkit.policy import Policy
 from simkit.policy.ordered import OrderedPolicy
 from simkit.workload import Workload
-from simkit.workload.cluster import Cluster
+from simkit.workload.cluster import Cluster, Partition
 
 ROOT = Path(__file__).resolve().parents[2]
 ORACLE = Path(os.environ.get("SIMKIT_ORACLE", ROOT.parent / "shared" / "oracle")) / "hpc"
@@ -188,3 +189,63 @@ def test_policies_that_look_at_the_whole_queue(
         )
     assert waiting > 1_000
     assert other < most * fcfs
+
+
+# ---- partitions with processors of their own -----------------------------------------------------
+
+POLICIES: dict[str, Callable[[], Policy]] = {
+    "fcfs": lambda: OrderedPolicy(FCFS()),
+    "fcfs + easy": lambda: OrderedPolicy(FCFS(), Easy()),
+    "sjf + easy": lambda: OrderedPolicy(SJF(), Easy()),
+    "wfp3 + easy": lambda: OrderedPolicy(WFP3(), Easy()),
+    "conservative": lambda: Conservative().compose(FCFS(), None),
+}
+AT_MOST = 3.0
+"""Times the processor time of one pool with the processors of both."""
+
+
+def in_turn(jobs: int, load: float) -> pl.DataFrame:
+    """Return bursts of jobs for two pools of 128 processors, which are queues 0 and 1."""
+    rng = np.random.default_rng(1)
+    size = 2 ** rng.integers(0, 7, jobs)
+    run_s = np.ceil(rng.lognormal(7.0, 1.8, jobs).clip(10, 86_400))
+    gaps = rng.weibull(0.6, jobs)
+    span_s = float((run_s * size).sum()) / (load * 256)
+    return pl.DataFrame({
+        "job_id": np.arange(jobs),
+        "submit_time_s": np.floor(np.cumsum(gaps / gaps.sum() * span_s)),
+        "run_time_s": run_s,
+        "processors": size,
+        "requested_time_s": np.ceil(run_s * rng.choice([1.0, 2.0, 5.0, 20.0], jobs)),
+        "queue": np.arange(jobs) % 2,
+    })  # fmt: skip
+
+
+def pools_s(jobs: pl.DataFrame, cluster: Cluster, policy: Policy) -> float:
+    """Return the processor time of a replay in s."""
+    workload = Workload.from_jobs(jobs)
+    simulation = Simulation(workload, cluster, Recorder(workload, ("processors",), Nowhere()))
+    started = time.process_time()
+    simulation.run(policy)
+    return time.process_time() - started
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("load", [0.8, 1.2])
+@pytest.mark.parametrize("name", POLICIES)
+def test_two_pools(name: str, load: float, capsys: pytest.CaptureFixture[str]) -> None:
+    jobs, policy = (
+        in_turn(4_000 if name in ("conservative", "wfp3 + easy") else 40_000, load),
+        POLICIES[name],
+    )
+    parts = [Partition(f"p{row}", machines=(row,), queues=frozenset({row})) for row in range(2)]
+    two = Cluster(("processors",), ("a", "b"), np.full((2, 1), 128.0), tuple(parts))
+    one = Cluster.pool({"processors": 256})
+    one_s = min(pools_s(jobs, one, policy()) for _ in range(3))
+    two_s = min(pools_s(jobs, two, policy()) for _ in range(3))
+    with capsys.disabled():
+        print(
+            f"\n{name}, {len(jobs):,} jobs, load {load}: one pool {one_s:.2f} s, two {two_s:.2f} s, "
+            f"{two_s / one_s:.1f} x"
+        )
+    assert two_s <= AT_MOST * one_s

@@ -7,10 +7,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from simkit.learners.studies.cocorl import numbers
+from simkit.learners.studies.cocorl import page
 from simkit.learners.studies.cocorl import trainings as planned
-from simkit.learners.studies.cocorl.numbers import LOADS, TRAINED
-from simkit.learners.studies.cocorl.pictures import draw_frontier, draw_loads
 from simkit.learners.studies.green.judge import HEURISTICS, agents, judged, rule
 from simkit.learners.studies.green.trainings import FULL, LATE_LEAVE, QUICK, Size
 from simkit.learners.studies.results import Results
@@ -30,15 +28,15 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
     place.say("judging")
     trainings, where = [*unlimited, *limited], size.at(LATE_LEAVE)
     rules = [rule(name) for name in HEURISTICS]
-    everyone = [*rules, *map(rule, numbers.THRESHOLD_RULES), *agents(trainings)]
-    trained = judged(place, where, everyone, size.streams, case=TRAINED)
+    everyone = [*rules, *map(rule, page.THRESHOLD_RULES), *agents(trainings)]
+    trained = judged(place, where, everyone, size.streams, case=page.TRAINED)
     few = [*rules, *agents([unlimited[0], limited[0]])]
     others = [
         judged(place, replace(where, load=int(load) / 100), few, size.streams, case=load)
-        for load in LOADS
-        if load != TRAINED
+        for load in page.LOADS
+        if load != page.TRAINED
     ]
-    rows = pl.concat([trained, numbers.equal_cost_rows(Results(trained)), *others])
+    rows = pl.concat([trained, page.equal_cost_rows(Results(trained)), *others])
     return rows, {
         "limits": {one.scenario.name: planned.kept_to_limit(one) for one in limited},
         "trainings": len(trainings),
@@ -47,6 +45,6 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
 
 
 STUDY: Final = Study(
-    "cocorl", FULL, QUICK, measure, functions=numbers.FUNCTIONS,
-    pictures={"cocorl-frontier": draw_frontier, "cocorl-loads": draw_loads},
+    "cocorl", FULL, QUICK, measure, page=page,
+    pictures={"cocorl-frontier": page.draw_frontier, "cocorl-loads": page.draw_loads},
 )  # fmt: skip

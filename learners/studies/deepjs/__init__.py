@@ -7,10 +7,9 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
+from simkit.learners.studies.deepjs import page
 from simkit.learners.studies.deepjs.agreement import agreement, sliding
 from simkit.learners.studies.deepjs.judge import judge
-from simkit.learners.studies.deepjs.numbers import FUNCTIONS
-from simkit.learners.studies.deepjs.pictures import draw_agreement, draw_sliding, draw_test
 from simkit.learners.studies.deepjs.trainings import FULL, QUICK, DeepJSSetting, scenarios
 from simkit.learners.studies.study import Study
 from simkit.learners.studies.trainings import KeptTraining, train
@@ -43,9 +42,9 @@ def measure(place: Workplace, setting: DeepJSSetting) -> tuple[pl.DataFrame, dic
 
 
 STUDY: Final = Study(
-    "deepjs", FULL, QUICK, measure, functions=FUNCTIONS,
+    "deepjs", FULL, QUICK, measure, page=page,
     pictures={
-        "deepjs-figure4": draw_sliding, "deepjs-figure5": draw_agreement,
-        "deepjs-figure6": draw_test,
+        "deepjs-figure4": page.draw_sliding, "deepjs-figure5": page.draw_agreement,
+        "deepjs-figure6": page.draw_test,
     },
 )  # fmt: skip

@@ -13,14 +13,7 @@ from simkit.arrays import stream
 from simkit.learners.deepjs import DeepJSTraining, begin
 from simkit.learners.scorers.pair_model import Chunk, play, roll_out
 from simkit.learners.scorers.pair_scorer import PairScorer
-from simkit.learners.studies.deepjs.judge import (
-    FIRST_FIT,
-    LONGEST,
-    SIMPLE,
-    Trained,
-    all_chunks,
-    scorer_of,
-)
+from simkit.learners.studies.deepjs import judge
 from simkit.learners.studies.deepjs.trainings import ALONE, DeepJSSetting
 from simkit.learners.studies.results import COLUMNS
 from simkit.scenario import Scenario
@@ -37,15 +30,15 @@ HALVES: Final = ("trained, first half", "trained, second half")
 """The cases of the chunks to train on, each played before it is trained on."""
 
 
-def agreement(setting: DeepJSSetting, trained: Trained) -> pl.DataFrame:
+def agreement(setting: DeepJSSetting, trained: judge.Trained) -> pl.DataFrame:
     """Return the correlations of the paper's figure 5, and further ones, as a long table.
 
     The pairs are those that the first agent meets when it draws its way through a chunk on which
     neither agent was trained.
     """
     kinds = ("deepjs-paper", "deepjs-ten-machines", *(f"deepjs-chunk-{chunk}" for chunk in ALONE))
-    five, ten, one, other = ([scorer_of(each) for each in trained[kind]] for kind in kinds)
-    chunk, rows = all_chunks()[setting.judged[0]], list[dict[str, Any]]()
+    five, ten, one, other = ([judge.scorer_of(each) for each in trained[kind]] for kind in kinds)
+    chunk, rows = judge.all_chunks()[setting.judged[0]], list[dict[str, Any]]()
     for seed in range(setting.seeds):
         following, begun = (seed + 1) % setting.seeds, trained["deepjs-paper"][seed].scenario
         comparisons = {
@@ -89,17 +82,17 @@ def _compared(
                 yield {"arm": arm, "case": label, "item": item, "metric": "score", "value": value}
 
 
-def sliding(setting: DeepJSSetting, trained: Trained) -> pl.DataFrame:
+def sliding(setting: DeepJSSetting, trained: judge.Trained) -> pl.DataFrame:
     """Return makespans on the training chunks, as a long table; random choice has its mean.
 
     Agents play a chunk before they train on it.
     """
-    chunks, rng = all_chunks()[: setting.trained], stream(0, "reproduce.deepjs.sliding")
+    chunks, rng = judge.all_chunks()[: setting.trained], stream(0, "reproduce.deepjs.sliding")
     blank = PairScorer.of_paper()
     drawn = [[roll_out(one, blank, rng).makespan for one in chunks] for _ in range(setting.draws)]
     played = [
-        *((arm, None, [play(one, SIMPLE[arm]).makespan for one in chunks])
-          for arm in (FIRST_FIT, LONGEST)),
+        *((arm, None, [play(one, judge.SIMPLE[arm]).makespan for one in chunks])
+          for arm in (judge.FIRST_FIT, judge.LONGEST)),
         ("random", None, np.mean(drawn, axis=0).tolist()),
         *(("deepjs-paper", seed, training.curve["cost_greedy"].drop_nulls().to_list())
           for seed, training in enumerate(trained["deepjs-paper"])),

@@ -20,16 +20,9 @@ from simkit.learners.scorers.agent import PairAgent
 from simkit.learners.scorers.chunk_bounds import look_ahead, lower_bound
 from simkit.learners.scorers.pair_model import Chunk, Objective, chunks, play, roll_out
 from simkit.learners.scorers.pair_scorer import RULES, PairScorer
-from simkit.learners.studies.deepjs.trainings import (
-    JOBS,
-    MACHINES,
-    OBJECTIVES,
-    VARIANTS,
-    DeepJSSetting,
-    cluster_scenario,
-)
+from simkit.learners.studies.deepjs import trainings
 from simkit.learners.studies.results import long
-from simkit.learners.studies.trainings import KeptTraining, digest_of, kept_table
+from simkit.learners.studies.trainings import KeptTraining, kept_table
 from simkit.scenario import Scenario
 from simkit.traces.task_table import read_task_table
 from simkit.training import Workplace
@@ -51,7 +44,8 @@ SIMPLE: Final[Mapping[str, PairScorer]] = {
 }
 """Arm → simple rule."""
 OPTIONS: Final = (
-    *(f"deepjs-{name}" for name in VARIANTS), *(f"fitness-{goal}" for goal in OBJECTIVES[1:])
+    *(f"deepjs-{name}" for name in trainings.VARIANTS),
+    *(f"fitness-{goal}" for goal in trainings.OBJECTIVES[1:]),
 )  # fmt: skip
 """Arms that compare the learners' options."""
 TEST: Final = "test"
@@ -62,16 +56,16 @@ RIVALS: Final = (FIRST_FIT, TETRIS)
 SPANS: Final = ("makespan", "log makespan")
 BESIDE: Final = tuple(f"{side} {rival}" for rival in RIVALS for side in ("above", "below"))
 """Whether the makespan is above or below a rival's."""
-METRICS: Final = (*OBJECTIVES, *(f"log {goal}" for goal in OBJECTIVES), *BESIDE)
+METRICS: Final = (*trainings.OBJECTIVES, *(f"log {goal}" for goal in trainings.OBJECTIVES), *BESIDE)
 """Costs, their logarithms, and the comparisons; means over the draws of those that draw."""
 
 
 @cache
-def all_chunks(machines: int = MACHINES) -> tuple[Chunk, ...]:
+def all_chunks(machines: int = trainings.MACHINES) -> tuple[Chunk, ...]:
     """Return all chunks of the table."""
-    path = Path(cluster_scenario((0, 0))["workload"]["path"])
+    path = Path(trainings.cluster_scenario((0, 0))["workload"]["path"])
     workload = read_task_table(path, submit="last").workload
-    return tuple(chunks(workload, np.array([[64.0, 1.0]] * machines), JOBS))
+    return tuple(chunks(workload, np.array([[64.0, 1.0]] * machines), trainings.JOBS))
 
 
 def scorer_of(training: KeptTraining) -> PairScorer:
@@ -85,12 +79,12 @@ Play = Callable[[Chunk], Mapping[str, float]]
 """Plays a chunk; returns its costs by some objectives."""
 
 
-def judge(place: Workplace, setting: DeepJSSetting, trained: Trained) -> pl.DataFrame:
+def judge(place: Workplace, setting: trainings.DeepJSSetting, trained: Trained) -> pl.DataFrame:
     """Return the metrics on the test chunks, as a long table; costs of earlier runs are kept."""
     (first, last), rules, tables = setting.judged, list(RULES.values()), list[pl.DataFrame]()
 
     def add(arm: str, depends_on: object, *runs: Play, seed: int | None = None,
-            machines: int = MACHINES) -> None:  # fmt: skip
+            machines: int = trainings.MACHINES) -> None:  # fmt: skip
         """Play the test chunks, once for each draw, or find what was kept."""
 
         def played() -> pl.DataFrame:
@@ -102,15 +96,14 @@ def judge(place: Workplace, setting: DeepJSSetting, trained: Trained) -> pl.Data
             ]  # fmt: skip
             return pl.DataFrame(rows, schema_overrides={"seed": pl.Int64})
 
-        name = f"{arm.replace(' ', '-').replace(',', '')}-{machines}-{seed}"
-        path = place.work / "played" / f"{name}-{digest_of([setting.judged, depends_on])}.parquet"
-        tables.append(kept_table(place, path, played, f"judged {name}"))
+        name = f"{arm}-{machines}-{seed}"
+        tables.append(kept_table(place, name, [setting.judged, depends_on], played))
 
     add(BOUND, None, lambda chunk: {"makespan": lower_bound(chunk)})
     add(TETRIS, None, _tetris(range(first, last + 1), place.workers))
     add("random", setting.draws, *_drawn(PairScorer.of_paper(), setting.draws))
     for arm, rule in SIMPLE.items():
-        add(arm, rule.flat.tolist(), _greedy(rule, OBJECTIVES))
+        add(arm, rule.flat.tolist(), _greedy(rule, trainings.OBJECTIVES))
     add("lookahead of rules", None, _looking_ahead(rules))
     for seed in range(setting.seeds):
         sixth = _perturbed_balance(seed)
@@ -119,7 +112,11 @@ def judge(place: Workplace, setting: DeepJSSetting, trained: Trained) -> pl.Data
     for arm in ("deepjs-paper", "deepjs-program", "fitness", *OPTIONS):
         for seed, training in enumerate(trained[arm]):
             scorer, weights = scorer_of(training), training.digest
-            goals = OBJECTIVES if arm in ("fitness", *OPTIONS) and seed == 0 else OBJECTIVES[:1]
+            goals = (
+                trainings.OBJECTIVES
+                if arm in ("fitness", *OPTIONS) and seed == 0
+                else trainings.OBJECTIVES[:1]
+            )
             add(arm, [weights, goals], _greedy(scorer, goals), seed=seed)
             if arm == "fitness":
                 ahead = _looking_ahead([*rules, scorer])
@@ -134,7 +131,7 @@ def judge(place: Workplace, setting: DeepJSSetting, trained: Trained) -> pl.Data
     return rows_of(pl.concat(tables, how="diagonal"), first, last)
 
 
-def _greedy(scorer: PairScorer, goals: Sequence[Objective] = OBJECTIVES[:1]) -> Play:
+def _greedy(scorer: PairScorer, goals: Sequence[Objective] = trainings.OBJECTIVES[:1]) -> Play:
     def costs(chunk: Chunk) -> dict[str, float]:
         found = play(chunk, scorer)
         return {goal: found.cost(chunk, goal) for goal in goals}
@@ -161,22 +158,26 @@ def rows_of(played: pl.DataFrame, first: int, last: int) -> pl.DataFrame:
         first: first test chunk.
         last: last test chunk.
     """
-    makespan, chunk, here = pl.col("makespan"), pl.col("chunk"), pl.col("machines") == MACHINES
+    makespan, chunk, here = (
+        pl.col("makespan"),
+        pl.col("chunk"),
+        pl.col("machines") == trainings.MACHINES,
+    )
     rivals = played.filter(here, pl.col("arm").is_in(RIVALS))
     wide = played.join(rivals.pivot("arm", index="chunk", values="makespan"), on="chunk")
     wide = wide.with_columns(
-        pl.col(OBJECTIVES).log().name.prefix("log "),
+        pl.col(trainings.OBJECTIVES).log().name.prefix("log "),
         *((makespan > pl.col(rival)).alias(f"above {rival}") for rival in RIVALS),
         *((makespan < pl.col(rival)).alias(f"below {rival}") for rival in RIVALS),
     )
     index = ("arm", "seed", "machines", "chunk")
     means = wide.group_by(index, maintain_order=True).agg(pl.col(METRICS).mean())
-    rows = partial(long, item="chunk", seed="seed")
+    rows = partial(long, item=chunk)
     test, later = chunk <= last - 2, (chunk >= first + 2) & ~pl.col("arm").is_in(OPTIONS)
     elsewhere = pl.format("{} machines", "machines")
     return pl.concat([
-        rows(means.filter(here, test), METRICS, case=pl.lit(TEST)),
-        rows(means.filter(here, later), (*SPANS, *BESIDE), case=pl.lit(LATER)),
+        rows(means.filter(here, test), METRICS, case=TEST),
+        rows(means.filter(here, later), (*SPANS, *BESIDE), case=LATER),
         rows(means.filter(~here, test), SPANS, case=elsewhere),
     ])  # fmt: skip
 
@@ -193,7 +194,7 @@ def _tetris(windows: Sequence[int], workers: int) -> Play:
 
     @cache
     def played() -> Iterator[float]:
-        scenario = Scenario.model_validate(cluster_scenario((0, 0)))
+        scenario = Scenario.model_validate(trainings.cluster_scenario((0, 0)))
         tetris = Candidate("policy", {"fitness": "tetris", "compat": "cloudsimpy"}, TETRIS)
         found = evaluate(
             scenario, [tetris], windows=windows, metric="cloudsimpy_makespan", workers=workers

@@ -7,17 +7,8 @@ from typing import Any, Final
 
 import polars as pl
 
+from simkit.learners.studies.deeprm import page, trainings
 from simkit.learners.studies.deeprm.judge import METRICS, judge_all
-from simkit.learners.studies.deeprm.numbers import CURVE, FUNCTIONS, LEARNING
-from simkit.learners.studies.deeprm.pictures import draw_learning, draw_loads, draw_withheld
-from simkit.learners.studies.deeprm.trainings import (
-    FULL,
-    QUICK,
-    Agents,
-    DeepRMSetting,
-    our_agents,
-    paper_agents,
-)
 from simkit.learners.studies.deeprm.withheld import watch
 from simkit.learners.studies.results import long
 from simkit.learners.studies.study import Study
@@ -27,9 +18,11 @@ from simkit.training import Workplace
 __all__ = ["STUDY"]
 
 
-def measure(place: Workplace, setting: DeepRMSetting) -> tuple[pl.DataFrame, dict[str, Any]]:
+def measure(
+    place: Workplace, setting: trainings.DeepRMSetting
+) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Train and judge what is missing: on one core some four hours in the full version."""
-    papers, ours = paper_agents(place, setting), our_agents(place, setting)
+    papers, ours = trainings.paper_agents(place, setting), trainings.our_agents(place, setting)
     train(place, [one for agents in (*ours, *papers) for one in agents.kept])
     rows, chosen = judge_all(place, setting, papers, ours)
     parts = [rows, *curves(papers), watch(place, papers, setting.held_out)]
@@ -41,20 +34,20 @@ def measure(place: Workplace, setting: DeepRMSetting) -> tuple[pl.DataFrame, dic
     return pl.concat(parts), facts
 
 
-def curves(papers: Sequence[Agents]) -> Iterator[pl.DataFrame]:
+def curves(papers: Sequence[trainings.Agents]) -> Iterator[pl.DataFrame]:
     """Yield the curves of trainings at every evaluation; an item is an iteration."""
     for agents in papers:
         for seed, one in enumerate(agents.kept):
-            arm, case, trained = (pl.lit(each) for each in (agents.arm, LEARNING, seed))
-            curve, metrics = one.curve.drop_nulls(CURVE), (CURVE, "return", "return_best")
-            yield long(curve, metrics, arm=arm, case=case, item="iteration", seed=trained)
+            curve, item = one.curve.drop_nulls(page.CURVE), pl.col("iteration")
+            told = {"arm": agents.arm, "seed": seed, "case": page.LEARNING, "item": item}
+            yield long(curve, (page.CURVE, "return", "return_best"), **told)
 
 
 STUDY: Final = Study(
-    "deeprm", FULL, QUICK, measure, metrics=METRICS, functions=FUNCTIONS,
+    "deeprm", trainings.FULL, trainings.QUICK, measure, metrics=METRICS, page=page,
     pictures={
-        "deeprm-load": draw_loads, "deeprm-learning": draw_learning,
-        "deeprm-withheld": draw_withheld,
+        "deeprm-load": page.draw_loads, "deeprm-learning": page.draw_learning,
+        "deeprm-withheld": page.draw_withheld,
     },
     pages=("deeprm", "deeprm-one-agent"),
 )  # fmt: skip

@@ -7,14 +7,9 @@ from typing import Any, Final
 
 import polars as pl
 
-from simkit.learners.studies.deeprm.trainings import (
-    Agents,
-    DeepRMSetting,
-    scenario_at,
-    trained_at,
-)
+from simkit.learners.studies.deeprm.trainings import Agents, DeepRMSetting, scenario_at, trained_at
 from simkit.learners.studies.results import Metric, long
-from simkit.learners.studies.trainings import digest_of, kept_table
+from simkit.learners.studies.trainings import kept_table
 from simkit.training import Workplace
 from simkit.training.evaluate import Candidate, evaluate
 
@@ -135,12 +130,11 @@ def judged(
 
     def play() -> pl.DataFrame:
         found = evaluate(scenario, everyone, beside=[TURNAROUND], workers=place.workers, **sets)
-        table = found.frame().filter(pl.col("jobs") > 0).with_columns(
-            pl.col("label").str.split_exact(SEED, 1).struct.rename_fields(["arm", "trained"]),
+        table = found.frame().drop("seed", strict=False).filter(pl.col("jobs") > 0).with_columns(
+            pl.col("label").str.split_exact(SEED, 1).struct.rename_fields(["arm", "seed"]),
             slowdown_sum="sum", turnaround_sum=pl.col(TURNAROUND) * pl.col("jobs"),
         ).unnest("label")  # fmt: skip
         metrics = ("slowdown_sum", "turnaround_sum", "jobs", "unfinished")
-        return long(table, metrics, case=pl.lit(case), item="set", seed="trained")
+        return long(table, metrics, case=case, item=pl.col("set"))
 
-    path = place.work / "judged" / f"{case}-{digest_of(key)}.parquet"
-    return kept_table(place, path, play, f"judged: {case}")
+    return kept_table(place, case, key, play)

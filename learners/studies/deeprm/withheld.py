@@ -19,7 +19,7 @@ from simkit.learners.networks.distributions import masked_log_softmax, sample
 from simkit.learners.studies.deeprm.judge import HEURISTICS
 from simkit.learners.studies.deeprm.trainings import Agents, scenario_at, trained_at
 from simkit.learners.studies.results import long
-from simkit.learners.studies.trainings import KeptTraining, digest_of, kept_table
+from simkit.learners.studies.trainings import KeptTraining, kept_table
 from simkit.scenario import Scenario
 from simkit.training import Workplace
 from simkit.training.held_out import applied, held_out
@@ -52,26 +52,23 @@ def watch(place: Workplace, papers: Sequence[Agents], sets: int) -> pl.DataFrame
         parts = [_by_length(BEST_TETRIS, None, _played_by(BEST_TETRIS, agents.load, sets))]
         for seed, one in enumerate(agents.kept):
             steps, jobs = _watched(one, seed, sets)
-            arm, case, trained = (pl.lit(each) for each in (agents.arm, PLAYED, seed))
-            named = steps.with_row_index("item")
+            sums = steps.with_row_index("item")
             parts += [
-                long(named, steps.columns, arm=arm, case=case, item="item", seed=trained),
+                long(sums, steps.columns, arm=agents.arm, case=PLAYED, seed=seed),
                 _by_length(agents.arm, seed, jobs),
             ]
         return pl.concat(parts)
 
     key = [agents.arm, sets, *(one.digest for one in agents.kept)]
-    path = place.work / "judged" / f"withheld-{digest_of(key)}.parquet"
-    return kept_table(place, path, play, f"watched: {agents.arm}")
+    return kept_table(place, "withheld", key, play)
 
 
 def _by_length(arm: str, seed: int | None, jobs: pl.DataFrame) -> pl.DataFrame:
     """Return the sums of the jobs of each set and length."""
     sums = jobs.with_columns(jobs=1).group_by("item", "length", maintain_order=True).sum()
-    return long(
-        sums, [name for name in sums.columns if name not in ("item", "length")], arm=pl.lit(arm),
-        case=pl.format(of_length("{}"), "length"), item="item", seed=pl.lit(seed),
-    ).sort("case", "item", "metric")  # fmt: skip
+    metrics = [name for name in sums.columns if name not in ("item", "length")]
+    case = pl.format(of_length("{}"), "length")
+    return long(sums, metrics, arm=arm, case=case, seed=seed).sort("case", "item", "metric")
 
 
 def _watched(kept: KeptTraining, seed: int, sets: int) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -127,11 +126,9 @@ def judged(
     """
     tables = []
     for one in candidates:
-        key = digest_of([asdict(where), one.digest, streams, named])
-        path = place.work / "judged" / f"{key}.parquet"
-        found = kept_table(place, path, partial(_judge, where, one, streams, named))
-        mine = {"arm": pl.lit(one.arm), "case": pl.lit(case), "seed": pl.lit(one.seed)}
-        tables.append(long(found, METRICS, item="stream", **mine))
+        key = [asdict(where), one.digest, streams, named]
+        found = kept_table(place, one.arm, key, _judge, where, one, streams, named)
+        tables.append(long(found, METRICS, arm=one.arm, case=case, seed=one.seed))
     return pl.concat(tables)
 
 
@@ -152,7 +149,7 @@ def _judge(where: Circumstances, one: Candidate, streams: int, named: str) -> pl
     done = (games.start >= 0) & (games.end <= where.hours)
     return pl.DataFrame(
         {
-            "stream": np.arange(streams),
+            "item": np.arange(streams),
             "value": games.value_ratio(in_time=where.late == "leave"),
             "cost": games.costs / np.maximum(games.steps, 1),
             "completed": (submitted & done).sum(axis=1) / np.maximum(submitted.sum(axis=1), 1),

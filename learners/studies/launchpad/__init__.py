@@ -8,10 +8,9 @@ import polars as pl
 
 from simkit.learners.studies.green import judge
 from simkit.learners.studies.green.trainings import FULL, LATE_LEAVE, QUICK, SMALL_POOL, Size
-from simkit.learners.studies.launchpad import numbers
+from simkit.learners.studies.launchpad import page
 from simkit.learners.studies.launchpad.agreement import agreement, over_data
 from simkit.learners.studies.launchpad.data import MIXES, Data, make
-from simkit.learners.studies.launchpad.pictures import draw
 from simkit.learners.studies.launchpad.trainings import data_trainings, online
 from simkit.learners.studies.study import Study
 from simkit.learners.studies.trainings import train
@@ -40,7 +39,7 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
     rows, facts = list[pl.DataFrame](), dict[str, Any]()
     for where, further in ((large, alone), (small, [])):
         theta = judge.best_threshold(place, where, size.tuning)
-        rules = map(judge.rule, (*numbers.RULES, judge.threshold_of(theta)))
+        rules = map(judge.rule, (*page.RULES, judge.threshold_of(theta)))
         several = [each for one in data if one.where == where for each in on_data[one]]
         everyone = [*rules, *judge.agents([*several, *further])]
         case, streams = f"pool {where.ready}", judge.JUDGED_AFRESH
@@ -58,5 +57,5 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
 
 
 STUDY: Final = Study(
-    "launchpad", FULL, QUICK, measure, functions=numbers.FUNCTIONS, pictures={"launchpad": draw}
+    "launchpad", FULL, QUICK, measure, page=page, pictures={"launchpad": page.draw}
 )

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
-from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -19,10 +18,10 @@ from simkit.learners.studies.green.circumstances import Circumstances
 from simkit.learners.studies.green.judge import JUDGED_AFRESH, Candidate, games_of, rule
 from simkit.learners.studies.launchpad.data import MIXES
 from simkit.learners.studies.results import long
-from simkit.learners.studies.trainings import digest_of, kept_table
+from simkit.learners.studies.trainings import kept_table
 from simkit.training import Workplace
 
-METRICS: Final = {"all": "agreement", "choice": "agreement with a choice", "decisions": "choices"}
+METRICS: Final = ("agreement", "agreement with a choice", "choices")
 """The share of decisions with equal actions, the same where more than one job could start, and how
 often that was so."""
 
@@ -46,14 +45,13 @@ def agreement(
     tables = []
     for one in candidates:
         kind, comma, acts = one.arm.partition(",")
-        mine = {"arm": f"{kind.partition('-')[0]}{comma}{acts}", "seed": one.seed}
+        mine: dict[str, Any] = {"arm": f"{kind.partition('-')[0]}{comma}{acts}", "seed": one.seed}
         for item, played in enumerate(map(rule, MIXES[data])):
-            key = digest_of([asdict(where), played.digest, one.digest, streams, JUDGED_AFRESH])
-            path = place.work / "agreement" / f"{key}.parquet"
-            found = kept_table(place, path, partial(_ask, where, one, played, streams))
-            told = {**mine, "item": item, "case": f"pool {where.ready}, {data}"}
-            literals = {name: pl.lit(each) for name, each in told.items()}
-            tables.append(long(found.rename(METRICS), list(METRICS.values()), **literals))
+            key = [asdict(where), played.digest, one.digest, streams, JUDGED_AFRESH]
+            name = f"{one.arm} beside {played.arm}"
+            found = kept_table(place, name, key, _ask, where, one, played, streams)
+            mine |= {"item": item, "case": f"pool {where.ready}, {data}"}
+            tables.append(long(found, METRICS, **mine))
     return pl.concat(tables)
 
 
@@ -68,9 +66,7 @@ def _ask(where: Circumstances, one: Candidate, played: Candidate, streams: int) 
         count += int(choice.sum()), len(choice)
         games.step(done)
     share = same / np.maximum(count, 1)
-    return pl.DataFrame(
-        {"choice": [float(share[0])], "all": [float(share[1])], "decisions": [int(count[0])]}
-    )
+    return pl.DataFrame([(share[1], share[0], count[0])], METRICS, orient="row")
 
 
 def over_data(rows: pl.DataFrame, pool: int) -> pl.DataFrame:

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import polars as pl
 
+from simkit.learners.studies.logs import page
 from simkit.learners.studies.logs.judge import hold_of, judge_all
-from simkit.learners.studies.logs.numbers import FUNCTIONS
 from simkit.learners.studies.logs.trainings import FULL, JOBS, QUICK, LogsSetting, agents, kept
 from simkit.learners.studies.study import Study
 from simkit.learners.studies.trainings import train
@@ -29,4 +29,4 @@ def measure(place: Workplace, setting: LogsSetting) -> tuple[pl.DataFrame, dict[
     return judge_all(place, setting), facts
 
 
-STUDY: Final = Study("logs", FULL, QUICK, measure, width=JOBS, functions=FUNCTIONS)
+STUDY: Final = Study("logs", FULL, QUICK, measure, width=JOBS, page=page)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -13,19 +12,11 @@ import polars as pl
 
 from simkit.arrays import Floats, stream
 from simkit.experiment.workload import read_trace
-from simkit.learners.scorers.job_model import PoolJobs
-from simkit.learners.studies.logs.trainings import (
-    ALL,
-    JOBS,
-    Agent,
-    Log,
-    LogsSetting,
-    agents,
-    kept,
-)
+from simkit.learners.pools.jobs import PoolJobs
+from simkit.learners.studies.logs import trainings
 from simkit.learners.studies.results import BOUND, long
 from simkit.learners.studies.rlscheduler.judge import HOLD_WINDOWS, HoldChoice, best_hold
-from simkit.learners.studies.trainings import digest_of, in_parallel, keep
+from simkit.learners.studies.trainings import Part, kept_tables
 from simkit.policy.estimates import Requested
 from simkit.scenario.yaml_document import load_scenario
 from simkit.traces.models.synthetic import requested_times
@@ -71,44 +62,46 @@ ESTIMATES: Final[Mapping[str, Any]] = {
 
 
 @cache
-def _to_choose_on(log: Log) -> tuple[PoolJobs, ...]:
+def _to_choose_on(log: trainings.Log) -> tuple[PoolJobs, ...]:
     """Return windows of the first 80 % of a log."""
     jobs = PoolJobs.of(read_trace(log.scenario.workload, 0).workload, log.processors)
-    last = len(jobs) - round(SHARE * len(jobs)) - JOBS
+    last = len(jobs) - round(SHARE * len(jobs)) - trainings.JOBS
     drawn = stream(0, f"reproduce.logs.hold.{log.name}").integers(0, last + 1, HOLD_WINDOWS)
-    return tuple(jobs.window(int(first), JOBS) for first in drawn)
+    return tuple(jobs.window(int(first), trainings.JOBS) for first in drawn)
 
 
-def hold_of(log: Log, setting: LogsSetting) -> HoldChoice:
+def hold_of(log: trainings.Log, setting: trainings.LogsSetting) -> HoldChoice:
     """Return the hold rule that is judged on a log, chosen on what agents may be trained on."""
     logs = [log] if log.trained else setting.trained
     return best_hold([window for each in logs for window in _to_choose_on(each)])
 
 
 @dataclass(frozen=True)
-class Part:
+class Group:
     """What is judged and kept together: the rules, with the bound, or an agent."""
 
-    log: Log
+    log: trainings.Log
     estimates: str
     candidates: tuple[Candidate, ...]
     """Labelled ``ARM``, or ``ARM#SEED``."""
     digest: str = ""
     """Of the weights of an agent; empty: the rules."""
 
-    def path(self, place: Workplace, windows: int) -> Path:
-        """Return where it is kept."""
+    def part(self, windows: int) -> Part:
+        """Return its rows of the long table, to be kept."""
         who = [[one.label, {} if self.digest else dict(one.policy)] for one in self.candidates]
-        key = digest_of([self.log.name, self.estimates, who, self.digest, windows])
-        return place.work / "judged" / f"{key}.parquet"
+        key = [self.log.name, self.estimates, who, self.digest, windows]
+        name = self.candidates[0].label if self.digest else "rules"
+        known = self.estimates or "requested"
+        return Part(f"{name} on {self.log.name}, {known}", key, self.judged, (windows,))
 
     def judged(self, windows: int) -> pl.DataFrame:
         """Return a row of the long table for each candidate, window and metric."""
         estimates, bound = ESTIMATES[self.estimates], not (self.estimates or self.digest)
         found = evaluate(
             load_scenario(self.log.scenario, overrides={"estimates": estimates}),
-            self.candidates, unseen=Unseen(windows, JOBS), metric=TURNAROUND, beside=METRICS,
-            bound=bound, workers=1,
+            self.candidates, unseen=Unseen(windows, trainings.JOBS), metric=TURNAROUND,
+            beside=METRICS, bound=bound, workers=1,
         ).frame()  # fmt: skip
         rows = self._long(found, METRICS)
         if not bound:
@@ -124,13 +117,13 @@ class Part:
             table,
             metrics,
             arm=arm.list.first() + pl.lit(known),
-            case=pl.lit(self.log.name),
+            case=self.log.name,
             item=pl.col(WINDOW).str.split("..").list.first().cast(pl.Int64),
             seed=arm.list.get(1, null_on_oob=True).cast(pl.Int64),
         )
 
 
-def parts(place: Workplace, setting: LogsSetting) -> Iterator[Part]:
+def groups(place: Workplace, setting: trainings.LogsSetting) -> Iterator[Group]:
     """Yield all that is judged: rules, then agents."""
     known = {
         log: ["", *(each for each in setting.estimates if log.requests or each == "modal")]
@@ -138,23 +131,23 @@ def parts(place: Workplace, setting: LogsSetting) -> Iterator[Part]:
     }
     for log in setting.cases:
         rules = _rules(hold_of(log, setting))
-        yield from (Part(log, each, rules) for each in known[log])
-    for agent in agents(setting):
-        training = kept(place, agent, setting)
+        yield from (Group(log, each, rules) for each in known[log])
+    for agent in trainings.agents(setting):
+        training = trainings.kept(place, agent, setting)
         policy = {"agent": str(training.folder / "agent")}
         for log in setting.cases:
             one = Candidate("agent", policy, f"{agent.arm(log)}#{agent.seed}")
             for each in _with(agent, log, known[log]):
-                yield Part(log, each, (one,), training.digest)
+                yield Group(log, each, (one,), training.digest)
 
 
-def _with(agent: Agent, log: Log, known: Sequence[str]) -> Sequence[str]:
+def _with(agent: trainings.Agent, log: trainings.Log, known: Sequence[str]) -> Sequence[str]:
     """Return the estimates with which an agent is judged on a log; none: it is not.
 
     A scorer of one log is judged at home, with requests alone; PPO, which has no agent of all logs,
     also on logs that no agent was trained on.
     """
-    if agent.log == ALL or (agent.kind, agent.log) == ("ppo", log.name):
+    if agent.log == trainings.ALL or (agent.kind, agent.log) == ("ppo", log.name):
         return known
     at_home, new_to_all = agent.log == log.name, not log.trained
     return [""] if at_home or (agent.kind == "ppo" and new_to_all) else []
@@ -167,16 +160,8 @@ def _rules(hold: HoldChoice) -> tuple[Candidate, ...]:
     return (*rules, Candidate("policy", {"order": hold.rule, "backfill": held}, "hold"))
 
 
-def judge_all(place: Workplace, setting: LogsSetting) -> pl.DataFrame:
+def judge_all(place: Workplace, setting: trainings.LogsSetting) -> pl.DataFrame:
     """Return everyone on each window, as a long table; what was judged before is kept."""
-    todo = [(part, part.path(place, setting.windows)) for part in parts(place, setting)]
-    missing = [(part, setting.windows, path) for part, path in todo if not path.exists()]
-    for name in in_parallel(place, _judge, missing):
-        place.say(f"judged {name}")
-    return pl.concat([pl.read_parquet(path) for _, path in todo])
-
-
-def _judge(part: Part, windows: int, path: Path) -> str:
-    keep(path, part.judged(windows))
-    who = part.candidates[0].label if part.digest else "rules"
-    return f"{who} on {part.log.name}, {part.estimates or 'requested'}"
+    return pl.concat(
+        kept_tables(place, [each.part(setting.windows) for each in groups(place, setting)])
+    )

@@ -20,8 +20,8 @@ from simkit.learners.studies.green.trainings import (
     free,
     training,
 )
+from simkit.learners.studies.rare import page
 from simkit.learners.studies.rare.judge import SIZES, Judge
-from simkit.learners.studies.rare.numbers import FUNCTIONS, draw
 from simkit.learners.studies.study import Study
 from simkit.learners.studies.trainings import KeptTraining, train
 from simkit.training import Workplace
@@ -90,5 +90,5 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
 
 
 STUDY: Final = Study(
-    "rare", FULL, replace(QUICK, hours=100), measure, functions=FUNCTIONS, pictures={"rare": draw}
+    "rare", FULL, replace(QUICK, hours=100), measure, page=page, pictures={"rare": page.draw}
 )

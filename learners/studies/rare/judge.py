@@ -13,20 +13,11 @@ from simkit.analysis.value_bound import BoundJobs, Capacity, value_bound
 from simkit.experiment.api import simulate
 from simkit.learners.agent import load_agent
 from simkit.learners.games.ready_pool import HORIZON
+from simkit.learners.studies.green import judge
 from simkit.learners.studies.green.circumstances import Circumstances
-from simkit.learners.studies.green.judge import (
-    FIT,
-    HEURISTICS,
-    Candidate,
-    agents,
-    games_of,
-    judged,
-    rule,
-    threshold_of,
-)
 from simkit.learners.studies.green.trainings import LATE_LEAVE, Size, kind_of
 from simkit.learners.studies.results import BOUND, long
-from simkit.learners.studies.trainings import KeptTraining, digest_of, kept_table
+from simkit.learners.studies.trainings import KeptTraining, kept_table
 from simkit.scenario import Scenario
 from simkit.training import Workplace
 
@@ -52,9 +43,11 @@ class Judge:
     size: Size
 
     def _judged(
-        self, case: str, where: Circumstances, candidates: Iterable[Candidate]
+        self, case: str, where: Circumstances, candidates: Iterable[judge.Candidate]
     ) -> pl.DataFrame:
-        return judged(self.place, self.size.at(where), candidates, self.size.streams, case=case)
+        return judge.judged(
+            self.place, self.size.at(where), candidates, self.size.streams, case=case
+        )
 
     def printed(
         self, case: str, where: Circumstances, trainings: Sequence[KeptTraining] = ()
@@ -64,9 +57,9 @@ class Judge:
         They are then compared with everyone else within the horizon of the circumstances.
         """
         case, whole = f"as printed, {case}", replace(where, max_start=HORIZON - 1)
-        near = [replace(rule(name), arm=within_12_h(name)) for name in HEURISTICS]
-        others = [*near, *map(rule, ("value-density", *FIT)), *agents(trainings)]
-        far = self._judged(case, whole, map(rule, HEURISTICS))
+        near = [replace(judge.rule(name), arm=within_12_h(name)) for name in judge.HEURISTICS]
+        others = [*near, *map(judge.rule, ("value-density", *judge.FIT)), *judge.agents(trainings)]
+        far = self._judged(case, whole, map(judge.rule, judge.HEURISTICS))
         return pl.concat([far, self._judged(case, where, others)])
 
     def leaving(
@@ -74,9 +67,11 @@ class Judge:
     ) -> pl.DataFrame:
         """Compare where late jobs leave: all start jobs at once, except fit12, which plans."""
         case, ahead = f"leave, {case}", replace(where, max_start=12)
-        rules = map(rule, (*HEURISTICS, "value-density", "fit0", threshold_of(theta)))
-        now = self._judged(case, where, [*rules, *agents(trainings)])
-        return pl.concat([now, self._judged(case, ahead, [rule("fit12")])])
+        rules = map(
+            judge.rule, (*judge.HEURISTICS, "value-density", "fit0", judge.threshold_of(theta))
+        )
+        now = self._judged(case, where, [*rules, *judge.agents(trainings)])
+        return pl.concat([now, self._judged(case, ahead, [judge.rule("fit12")])])
 
     def bound(self, case: str, where: Circumstances) -> pl.DataFrame:
         """Return an upper bound of any schedule's value on each stream, as an arm.
@@ -85,9 +80,8 @@ class Judge:
         """
         own = self.size.at(where)
         streams = min(self.size.streams, _FEW) if where.late == "stay" else self.size.streams
-        path = self.place.work / f"bound-{digest_of([asdict(own), streams])}.parquet"
-        found = kept_table(self.place, path, lambda: _bounds(own, streams))
-        return long(found, ["value"], arm=pl.lit(BOUND), case=pl.lit(case), item="stream")
+        found = kept_table(self.place, "bound", [asdict(own), streams], _bounds, own, streams)
+        return long(found, ["value"], arm=BOUND, case=case)
 
     def forecasts(self, one: KeptTraining) -> pl.DataFrame:
         """Return the value of QoS, fit0 and an agent with each forecast on wind and sun.
@@ -109,19 +103,18 @@ class Judge:
                     ("qos", None, qos), ("fit0", None, fit0), (kind, seed, agent),
                     (f"{kind} to qos", seed, agent - qos),
                 ):  # fmt: skip
-                    part = pl.DataFrame({"stream": streams, "value": values})
-                    labels = {"arm": pl.lit(f"{arm}{ending}"), "seed": pl.lit(own, pl.Int64)}
-                    parts.append(part.with_columns(**labels))
+                    told = {"arm": arm + ending, "seed": own, "case": "forecasts"}
+                    found = pl.DataFrame({"item": streams, "value": values})
+                    parts.append(long(found, ["value"], **told))
             return pl.concat(parts)
 
-        key = digest_of([asdict(where), len(streams), one.digest, FORECASTS])
-        found = kept_table(self.place, self.place.work / f"forecasts-{key}.parquet", compute)
-        return long(found, ["value"], seed="seed", case=pl.lit("forecasts"), item="stream")
+        key = [asdict(where), len(streams), one.digest, FORECASTS]
+        return kept_table(self.place, "forecasts", key, compute)
 
 
 def _bounds(where: Circumstances, streams: int) -> pl.DataFrame:
     """Return the bound of each stream, over the value of all of its jobs."""
-    load, found = games_of(where, streams).sets, []
+    load, found = judge.games_of(where, streams).sets, []
     hours = np.arange(load.powered.shape[1], dtype=np.float64) * _HOUR_S
     window = (0.0, where.hours * _HOUR_S)
     for row in range(streams):
@@ -137,7 +130,7 @@ def _bounds(where: Circumstances, streams: int) -> pl.DataFrame:
         capacity = Capacity(hours, load.powered[row].astype(np.float64))
         bound = value_bound(jobs, capacity, window=window, step_s=6 * _HOUR_S)
         found.append(bound.value / bound.submitted)
-    return pl.DataFrame({"stream": range(streams), "value": found})
+    return pl.DataFrame({"item": range(streams), "value": found})
 
 
 def _simulated(

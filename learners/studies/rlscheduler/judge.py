@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -14,32 +14,16 @@ from simkit import plugins
 from simkit.arrays import Floats, stream
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
+from simkit.learners.pools.jobs import PoolJobs
 from simkit.learners.scorers.agent import JobAgent, JobDescription
-from simkit.learners.scorers.job_model import Hold, PoolJobs, simulate
+from simkit.learners.scorers.job_model import Hold, simulate
 from simkit.learners.scorers.job_scorer import Backfill, JobScorer
 from simkit.learners.studies.results import long
-from simkit.learners.studies.rlscheduler.logs import (
-    HOLDS,
-    JOBS,
-    LOGS,
-    RULES,
-    TEN,
-    THEIR_RULES,
-    VISIBLE,
-    Agent,
-    Log,
-    RLSchedulerSetting,
-    agents,
-    jobs_of,
-    judge_of,
-    kept,
-    workload_of,
-)
-from simkit.learners.studies.trainings import digest_of, kept_table
+from simkit.learners.studies.rlscheduler import logs
+from simkit.learners.studies.trainings import kept_table
 from simkit.results.run_writer import MemoryWriter
 from simkit.training import Workplace
 from simkit.training.folder import read_training
-from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 
 THEIRS: Final = ("fcfs", "rlscheduler-wfp3", "rlscheduler-unicep", "sjf", "rlscheduler-f1")
@@ -63,16 +47,18 @@ def their_case(log: str, *, backfilling: bool) -> str:
     return f"{log}, {'with' if backfilling else 'without'} backfilling"
 
 
-def scorer_of(place: Workplace, agent: Agent, setting: RLSchedulerSetting) -> JobScorer:
+def scorer_of(place: Workplace, agent: logs.Agent, setting: logs.RLSchedulerSetting) -> JobScorer:
     """Return the scorer of a complete training."""
-    bundle = kept(place, agent, setting).agent
+    bundle = logs.kept(place, agent, setting).agent
     return JobAgent.of(bundle, JobDescription.read(bundle.description)).scorer
 
 
-def _path(place: Workplace, name: str, setting: RLSchedulerSetting) -> Path:
-    """Return the path of a kept table, which depends on the setting and the agents' weights."""
-    key = [asdict(setting), *(kept(place, agent, setting).digest for agent in agents(setting))]
-    return place.work / f"{name}-{digest_of(key)}.parquet"
+def _key(place: Workplace, setting: logs.RLSchedulerSetting) -> list[Any]:
+    """Return what a kept table depends on: the setting and the agents' weights."""
+    return [
+        asdict(setting),
+        *(logs.kept(place, agent, setting).digest for agent in logs.agents(setting)),
+    ]
 
 
 # --- EASY -----------------------------------------------------------------------------------------
@@ -92,14 +78,14 @@ class HoldChoice:
         return f"{self.rule}, longer than {minutes:g} min, {self.hold.keep_free:g} free"
 
 
-def choose_hold(log: Log, part: str) -> HoldChoice:
+@cache
+def choose_hold(log: logs.Log, part: str) -> HoldChoice:
     """Return the order and parameters with the lowest geometric mean on training windows."""
     first, last = log.rows(part)
-    jobs, rng = jobs_of(log), stream(0, f"reproduce.rlscheduler.hold.{log.name}.{part}")
+    jobs, rng = logs.jobs_of(log), stream(0, f"reproduce.rlscheduler.hold.{log.name}.{part}")
     end = len(jobs) if last is None else last + 1
-    return best_hold([
-        jobs.window(int(r), JOBS) for r in rng.integers(first, end - JOBS + 1, HOLD_WINDOWS)
-    ])  # fmt: skip
+    drawn = rng.integers(first, end - logs.JOBS + 1, HOLD_WINDOWS)
+    return best_hold([jobs.window(int(row), logs.JOBS) for row in drawn])
 
 
 def best_hold(windows: Sequence[PoolJobs]) -> HoldChoice:
@@ -107,49 +93,64 @@ def best_hold(windows: Sequence[PoolJobs]) -> HoldChoice:
 
     def log_slowdown(choice: HoldChoice) -> float:
         found = [
-            w.bounded_slowdown(simulate(w, RULES[choice.rule](w), hold=choice.hold))
+            w.bounded_slowdown(simulate(w, logs.RULES[choice.rule](w), hold=choice.hold))
             for w in windows
         ]
         return float(np.log(found).mean())
 
     rules = ("saf-p", "wfp3-p-n2", "f2")
     return min(
-        [HoldChoice(rule, Hold(*hold)) for rule in rules for hold in HOLDS], key=log_slowdown
+        [HoldChoice(rule, Hold(*hold)) for rule in rules for hold in logs.HOLDS], key=log_slowdown
     )
 
 
-def judge_easy(place: Workplace, setting: RLSchedulerSetting) -> pl.DataFrame:
+Played = Iterator[tuple[str, int | None, int, PoolJobs, Floats]]
+"""Arm, seed, first row of a window, its jobs, and (J,) their starts."""
+
+
+def _long(by_case: Iterable[tuple[str, Played]], metrics: Sequence[str]) -> pl.DataFrame:
+    rows = [
+        {"case": case, "arm": arm, "seed": seed, "item": first, **measures(window, starts)}
+        for case, played in by_case
+        for arm, seed, first, window, starts in played
+    ]
+    return long(pl.DataFrame(rows, infer_schema_length=None), metrics)
+
+
+def judge_easy(place: Workplace, setting: logs.RLSchedulerSetting) -> pl.DataFrame:
     """Return the measures of everyone on each window under EASY, as a long table; kept."""
 
     def play() -> pl.DataFrame:
-        rows = [row for log in LOGS for row in _easy_rows(place, log, setting)]
-        return long(pl.DataFrame(rows), MEASURES, seed="seed")
+        return _long(
+            ((case_of(log.name, kind), _under_easy(place, log, setting, rows))
+             for log in logs.LOGS
+             for kind, rows in log.windows(setting.others).items()),
+            MEASURES,
+        )  # fmt: skip
 
-    return kept_table(place, _path(place, "easy", setting), play, "judged with EASY")
+    return kept_table(place, "easy", _key(place, setting), play)
 
 
-def _easy_rows(place: Workplace, log: Log, setting: RLSchedulerSetting) -> Iterator[dict[str, Any]]:
+def _under_easy(
+    place: Workplace, log: logs.Log, setting: logs.RLSchedulerSetting, rows: Sequence[int]
+) -> Played:
     holds = {part: choose_hold(log, part) for part in log.parts}
     scorers = {
         agent: scorer_of(place, agent, setting)
-        for agent in agents(setting)
+        for agent in logs.agents(setting)
         if agent.log in (log.name, "all") and agent.backfill == "easy"
     }
-    for kind, rows in log.windows(setting.others).items():
-        for first in rows:
-            window = jobs_of(log).window(first, JOBS)
-            key = {"case": case_of(log.name, kind), "item": first}
-            for name, rule in RULES.items():
-                starts = simulate(window, rule(window))
-                yield {**key, "arm": name, "seed": None, **measures(window, starts)}
-            held = holds[judge_of(log, first, everywhere=False)]
-            starts = simulate(window, RULES[held.rule](window), hold=held.hold)
-            yield {**key, "arm": "hold", "seed": None, **measures(window, starts)}
-            for agent, scorer in scorers.items():
-                if agent.part == judge_of(log, first, everywhere=agent.log == "all"):
-                    starts = simulate(window, scorer, visible=VISIBLE)
-                    found = measures(window, starts)
-                    yield {**key, "arm": agent.kind, "seed": agent.seed, **found}
+    for first in rows:
+        window = logs.jobs_of(log).window(first, logs.JOBS)
+        for name, rule in logs.RULES.items():
+            yield name, None, first, window, simulate(window, rule(window))
+        held = holds[logs.judge_of(log, first, everywhere=False)]
+        starts = simulate(window, logs.RULES[held.rule](window), hold=held.hold)
+        yield "hold", None, first, window, starts
+        for agent, scorer in scorers.items():
+            if agent.part == logs.judge_of(log, first, everywhere=agent.log == "all"):
+                starts = simulate(window, scorer, visible=logs.VISIBLE)
+                yield agent.kind, agent.seed, first, window, starts
 
 
 def measures(jobs: PoolJobs, start_s: Floats) -> dict[str, float]:
@@ -171,9 +172,54 @@ def measures(jobs: PoolJobs, start_s: Floats) -> dict[str, float]:
 # --- RLScheduler's own rules ----------------------------------------------------------------------
 
 
-def _engine_starts(policy: Any, workload: Workload, processors: int) -> Floats:
-    """Return (J,) start times of the engine's schedule, in order of submission."""
-    cluster = Cluster.pool({"processors": float(processors)})
+def judge_theirs(place: Workplace, setting: logs.RLSchedulerSetting) -> pl.DataFrame:
+    """Return the slowdowns under RLScheduler's rules, as a long table; kept.
+
+    The scorers are those trained under these rules.
+    """
+
+    def play() -> pl.DataFrame:
+        return _long(
+            ((their_case(log.name, backfilling=backfill == "rlscheduler"),
+              _by_their_rules(place, log, setting, backfill))
+             for log in logs.LOGS
+             for backfill in logs.THEIR_RULES),
+            MEASURES[:1],
+        )  # fmt: skip
+
+    return kept_table(place, "theirs", _key(place, setting), play)
+
+
+def _by_their_rules(
+    place: Workplace, log: logs.Log, setting: logs.RLSchedulerSetting, backfill: Backfill
+) -> Played:
+    """Play each of the ten windows, or those that a scorer has not seen."""
+    windows = {row: logs.jobs_of(log).window(row, logs.JOBS) for row in logs.TEN[: setting.theirs]}
+    for name in (*THEIRS, *OURS):
+        for row, window in windows.items():
+            if name in logs.RULES:
+                starts = simulate(window, logs.RULES[name](window), backfill=backfill)
+            else:
+                starts = _starts_by_order(name, log, row, backfill)
+            yield name, None, row, window, starts
+    for seed in range(setting.seeds):
+        scorers = {
+            part: scorer_of(place, logs.Agent(log.name, part, 0, seed, backfill), setting)
+            for part in log.parts
+        }
+        for row, window in windows.items():
+            if (part := log.judge_of(row)) is not None:
+                starts = simulate(window, scorers[part], visible=logs.VISIBLE, backfill=backfill)
+                yield SCORER, seed, row, window, starts
+
+
+def _starts_by_order(name: str, log: logs.Log, row: int, backfill: Backfill) -> Floats:
+    """Return (J,) the engine's starts of a window under an order that the fast simulation lacks."""
+    rule: Any = plugins.find("simkit.policies", "rlscheduler", kind="backfill")
+    order: Any = plugins.find("simkit.policies", name, kind="order")
+    policy = rule(backfill == "rlscheduler").compose(order())
+    workload = logs.workload_of(log).take(np.arange(row, row + logs.JOBS))
+    cluster = Cluster.pool({"processors": float(log.processors)})
     writer = MemoryWriter({}, digested=False)
     Simulation(workload, cluster, Recorder(workload, cluster.resources, writer)).run(policy, seed=0)
     writer.close_tables()
@@ -182,68 +228,10 @@ def _engine_starts(policy: Any, workload: Workload, processors: int) -> Floats:
     return np.array([start[job] for job in workload.job_id.tolist()])
 
 
-def judge_theirs(place: Workplace, setting: RLSchedulerSetting) -> pl.DataFrame:
-    """Return the slowdowns under RLScheduler's rules, as a long table; kept.
-
-    The scorers are those trained under these rules.
-    """
-
-    def play() -> pl.DataFrame:
-        cells = [
-            {"case": their_case(log.name, backfilling=backfill == "rlscheduler"), **row}
-            for log in LOGS
-            for backfill in THEIR_RULES
-            for row in _cells(place, log, setting, backfill)
-        ]
-        return long(pl.DataFrame(cells), MEASURES[:1], seed="seed")
-
-    path = _path(place, "theirs", setting)
-    return kept_table(place, path, play, "judged by RLScheduler's rules")
-
-
-def _cells(
-    place: Workplace, log: Log, setting: RLSchedulerSetting, backfill: Backfill
-) -> Iterator[dict[str, Any]]:
-    """Yield the slowdown on each of the ten windows, or on those that a scorer has not seen."""
-    rows = TEN[: setting.theirs]
-    windows = [jobs_of(log).window(row, JOBS) for row in rows]
-    for name in (*THEIRS, *OURS):
-        for row, w in zip(rows, windows, strict=True):
-            if name in RULES:
-                starts = simulate(w, RULES[name](w), backfill=backfill)
-            else:
-                starts = _starts_by_order(name, log, row, backfill)
-            yield {
-                "arm": name, "seed": None, "item": row,
-                "bounded_slowdown": w.bounded_slowdown(starts),
-            }  # fmt: skip
-    for seed in range(setting.seeds):
-        scorers = {
-            part: scorer_of(place, Agent(log.name, part, 0, seed, backfill), setting)
-            for part in log.parts
-        }
-        for row, w in zip(rows, windows, strict=True):
-            if (part := log.judge_of(row)) is not None:
-                starts = simulate(w, scorers[part], visible=VISIBLE, backfill=backfill)
-                yield {
-                    "arm": SCORER, "seed": seed, "item": row,
-                    "bounded_slowdown": w.bounded_slowdown(starts),
-                }  # fmt: skip
-
-
-def _starts_by_order(name: str, log: Log, row: int, backfill: Backfill) -> Floats:
-    """Return the engine's starts of a window under an order that the fast simulation lacks."""
-    rule: Any = plugins.find("simkit.policies", "rlscheduler", kind="backfill")
-    order: Any = plugins.find("simkit.policies", name, kind="order")
-    policy = rule(backfill == "rlscheduler").compose(order())
-    return _engine_starts(policy, workload_of(log).take(np.arange(row, row + JOBS)), log.processors)
-
-
-def never_better(place: Workplace, setting: RLSchedulerSetting) -> list[str]:
+def never_better(place: Workplace, setting: logs.RLSchedulerSetting) -> list[str]:
     """Return the trainings that no iteration improved: their scorer is still the initial rule."""
-    found = []
-    for agent in agents(setting):
-        best = read_training(kept(place, agent, setting).folder)["best"]
-        if best["iteration"] == 0:
-            found.append(agent.name)
-    return found
+    return [
+        agent.name
+        for agent in logs.agents(setting)
+        if read_training(logs.kept(place, agent, setting).folder)["best"]["iteration"] == 0
+    ]

@@ -8,18 +8,9 @@ from typing import Any, Final
 import polars as pl
 
 from simkit.learners.studies.results import long
-from simkit.learners.studies.schedqrm import classifiers, logs
+from simkit.learners.studies.schedqrm import classifiers, judge, logs, page, trainings
 from simkit.learners.studies.schedqrm.classifiers import BurstSetting, judge_classifiers
-from simkit.learners.studies.schedqrm.judge import judge_arriving, judge_at_once, judge_mistaken
 from simkit.learners.studies.schedqrm.logs import LogSetting, judge_logs, path_of
-from simkit.learners.studies.schedqrm.numbers import FUNCTIONS
-from simkit.learners.studies.schedqrm.pictures import (
-    draw_classes,
-    draw_loads,
-    draw_losses,
-    draw_times,
-)
-from simkit.learners.studies.schedqrm.trainings import FULL, QUICK, SchedQRMSetting, trainings
 from simkit.learners.studies.study import Study
 from simkit.learners.studies.trainings import train
 from simkit.traces.elf_bursts import generate_elf_bursts, read_bursts
@@ -38,7 +29,7 @@ class Size:
     """How much to fit, to train and to replay."""
 
     bursts: BurstSetting
-    schedules: SchedQRMSetting
+    schedules: trainings.SchedQRMSetting
     logs: LogSetting
 
 
@@ -52,8 +43,8 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
         path_of(log)  # fail now rather than in hours
     bursts = judge_classifiers(place, _bursts(place), size.bursts)
     setting = size.schedules
-    at_once = trainings(place, setting)
-    every = [*at_once.values(), *trainings(place, setting, arriving=True).values()]
+    at_once = trainings.trainings(place, setting)
+    every = [*at_once.values(), *trainings.trainings(place, setting, arriving=True).values()]
     train(place, every)
     decided = pl.DataFrame({
         "arm": [kind for kind, _ in at_once], "seed": [seed for _, seed in at_once],
@@ -62,9 +53,9 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
     })  # fmt: skip
     replayed, facts = judge_logs(place, size.logs)
     rows = [
-        bursts.rows, judge_at_once(place, setting), judge_arriving(place, setting),
-        judge_mistaken(place, setting, bursts.confusion), replayed,
-        long(decided, ("decisions",), seed="seed"),
+        bursts.rows, judge.judge_at_once(place, setting), judge.judge_arriving(place, setting),
+        judge.judge_mistaken(place, setting, bursts.confusion), replayed,
+        long(decided, ("decisions",)),
     ]  # fmt: skip
     minutes = sum(one.seconds for one in every) / 60
     items = "job sets, classes and weeks"
@@ -84,11 +75,11 @@ def _bursts(place: Workplace) -> pl.DataFrame:
 
 STUDY: Final = Study(
     "schedqrm",
-    Size(classifiers.FULL, FULL, logs.FULL),
-    Size(classifiers.QUICK, QUICK, logs.QUICK),
-    measure, metrics=logs.METRICS, functions=FUNCTIONS,
+    Size(classifiers.FULL, trainings.FULL, logs.FULL),
+    Size(classifiers.QUICK, trainings.QUICK, logs.QUICK),
+    measure, metrics=logs.METRICS, page=page,
     pictures={
-        "schedqrm-burst-loss": draw_losses, "schedqrm-burst-times": draw_times,
-        "schedqrm-classes": draw_classes, "schedqrm-loads": draw_loads,
+        "schedqrm-burst-loss": page.draw_losses, "schedqrm-burst-times": page.draw_times,
+        "schedqrm-classes": page.draw_classes, "schedqrm-loads": page.draw_loads,
     },
 )  # fmt: skip

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -28,7 +27,7 @@ from simkit.learners.run_times.examples import (
     random_rows,
 )
 from simkit.learners.studies.results import long
-from simkit.learners.studies.trainings import digest_of, in_parallel, kept_table
+from simkit.learners.studies.trainings import Part, digest_of, kept_tables
 from simkit.traces.elf_bursts import noise_of
 from simkit.traces.elf_bursts.measurements import CLASSES
 from simkit.training import Workplace
@@ -82,7 +81,7 @@ class Fit(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of the file that keeps it."""
+        """Name of the file that keeps it, and of its random numbers."""
         words = f"{self.split}-{self.seed}-{self.model}-{self.share:g}"
         return words.replace(",", "").replace(" ", "-")
 
@@ -119,26 +118,21 @@ def parts(table: pl.DataFrame, split: str, seed: int) -> tuple[Bools, Bools]:
 # --- one fit --------------------------------------------------------------------------------------
 
 
-def _fit(
-    place: Workplace, folder: Path, table: pl.DataFrame, setting: BurstSetting, task: Fit
-) -> str:
-    """Fit a model, keep its answers and losses, and return the name of the fit."""
+def _fit(table: pl.DataFrame, setting: BurstSetting, task: Fit) -> pl.DataFrame:
+    """Fit a model; return a row for each answer, followed by one for each loss of a pass."""
     learn, ask = (np.flatnonzero(rows) for rows in parts(table, task.split, task.seed))
     rng = stream(task.seed, f"reproduce.schedqrm.{task.name}")
     learn = np.sort(rng.permutation(learn)[: round(task.share * len(learn))])
     examples, losses = of_programs(table), list[float]()
     asked = examples.take(ask).features
     answers = _answers(task.model, examples.take(learn), asked, setting, rng, losses)
-    passes = {"item": range(len(losses)), "loss": losses}
-    schema = {"item": pl.Int64, "loss": pl.Float64}
-    for name, found in (
-        (f"{task.name}-loss", pl.DataFrame(passes, schema)),
-        (task.name, pl.DataFrame({"row": ask, **answers}, _ANSWERS)),
-    ):
-        kept_table(place, folder / f"{name}.parquet", lambda found=found: found)  # type: ignore[misc]
-    return task.name
+    return pl.concat([
+        pl.DataFrame({"row": ask, **answers}, _ANSWERS),
+        pl.DataFrame({"pass": range(len(losses)), "loss": losses}, _LOSSES),
+    ], how="diagonal")  # fmt: skip
 
 
+_LOSSES: Final = {"pass": pl.Int64, "loss": pl.Float64}
 _ANSWERS: Final = {
     "row": pl.UInt32, "label": pl.Int64, "run_time_s": pl.Float64, "sure": pl.Float64,
     "unlike": pl.Boolean,
@@ -199,17 +193,17 @@ def judge_classifiers(place: Workplace, table: pl.DataFrame, setting: BurstSetti
         setting: how much to fit.
     """
     table = table.head(setting.most_rows) if setting.most_rows else table
-    folder = place.work / f"classifiers-{digest_of([table.write_csv(), asdict(setting)])}"
-    kept = {task: folder / f"{task.name}.parquet" for task in fits(setting)}
-    todo = ((place, folder, table, setting, one) for one in kept if not kept[one].exists())
-    for name in in_parallel(place, _fit, todo):
-        place.say(f"fitted {name}")
+    every, digest = fits(setting), digest_of([table.write_csv(), asdict(setting)])
+    tables = kept_tables(
+        place, [Part(one.name, digest, _fit, (table, setting, one)) for one in every]
+    )
     true = table.select("class", "kind", measured_s="run_time_s").with_row_index("row")
     answers = {
-        task: pl.read_parquet(path).join(true, on="row", maintain_order="left")
-        for task, path in kept.items()
+        task: kept.join(true, on="row", maintain_order="left")
+        for task, kept in zip(every, (each.drop_nulls("row") for each in tables), strict=True)
     }
-    rows = [row for task, one in answers.items() for row in _rows(folder, task, one)]
+    losses = {task: each.drop_nulls("pass") for task, each in zip(every, tables, strict=True)}
+    rows = [row for task, one in answers.items() for row in _rows(task, one, losses[task])]
     f1 = pl.concat(rows).filter(metric="f1", case=SIZE).group_by("arm").agg(pl.col("value").mean())
     best = max(LEARNED, key=lambda model: f1.filter(arm=model)["value"].item())
     pooled = partial(_pooled, answers)
@@ -230,18 +224,17 @@ def _pooled(answers: Mapping[Fit, pl.DataFrame], split: str, model: str) -> pl.D
     )
 
 
-def _rows(folder: Path, task: Fit, answers: pl.DataFrame) -> Iterator[pl.DataFrame]:
+def _rows(task: Fit, answers: pl.DataFrame, losses: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """Yield what follows from the answers of one fit."""
-    told = {"arm": pl.lit(task.model), "seed": pl.lit(task.seed)}
+    told = {"arm": task.model, "seed": task.seed}
     scores = class_scores(answers["class"].to_numpy(), answers["label"].to_numpy(), CLASSES)
     table = pl.DataFrame({"item": range(CLASSES), **scores._asdict()})
-    yield long(table, SCORES, case=pl.lit(case_of(task.split, task.share)), **told)
+    yield long(table, SCORES, case=case_of(task.split, task.share), **told)
     if task.split == RANDOM and task.share == 1:
-        losses = pl.read_parquet(folder / f"{task.name}-loss.parquet")
-        yield long(losses, ("loss",), case=pl.lit("training"), **told)
+        yield long(losses, ("loss",), case="training", item=pl.col("pass"), **told)
         if task.seed == 0 and answers["run_time_s"].null_count() == 0:
-            times, metrics = answers.head(DRAWN), ("measured_s", "run_time_s")
-            yield long(times, metrics, case=pl.lit("times"), item="row", arm=pl.lit(task.model))
+            yield long(answers.head(DRAWN), ("measured_s", "run_time_s"), case="times",
+                       item=pl.col("row"), arm=task.model)  # fmt: skip
 
 
 def by_confidence(model: str, split: str, answers: pl.DataFrame) -> Iterator[pl.DataFrame]:
@@ -255,7 +248,7 @@ def by_confidence(model: str, split: str, answers: pl.DataFrame) -> Iterator[pl.
     count, hits, total = (
         np.bincount(place, each, BINS) for each in (np.ones_like(sure), right.to_numpy(), sure)
     )
-    told = {"arm": pl.lit(model), "case": pl.lit(f"{split}, by confidence")}
+    told = {"arm": model, "case": f"{split}, by confidence"}
     yield long(pl.DataFrame({"item": range(BINS), "answers": count, "hits": hits}),
                ("answers", "hits"), **told)  # fmt: skip
     error = np.abs(total - hits).sum() / count.sum()
@@ -280,8 +273,8 @@ def _by_kind(answers: pl.DataFrame, table: pl.DataFrame) -> pl.DataFrame:
     static = table.filter(~pl.col("heap"))
     flips = [noise_of(static.filter(kind=kind)).single_flips for kind in found["kind"]]
     metrics = ("held_out", "right", "off", "flips")
-    found = found.with_columns(flips=pl.Series(flips), case=pl.lit("kinds"), item=0)
-    return long(found, metrics, arm="kind")
+    found = found.with_columns(flips=pl.Series(flips))
+    return long(found, metrics, arm=pl.col("kind"), case="kinds", item=0)
 
 
 def _facts(table: pl.DataFrame, setting: BurstSetting) -> dict[str, Any]:

@@ -21,24 +21,10 @@ from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import ClassJobs
 from simkit.learners.networks.inference import PlainNetwork, plain_network
 from simkit.learners.studies.results import long
+from simkit.learners.studies.schedqrm import trainings
 from simkit.learners.studies.schedqrm.rules import RULES
 from simkit.learners.studies.schedqrm.rules import play as play_rule
-from simkit.learners.studies.schedqrm.trainings import (
-    CLASSES,
-    FIRST_UNSEEN,
-    JUDGED,
-    LOADS,
-    MODEL,
-    ONLINE_LOADS,
-    POOL,
-    PPO,
-    WHOLE,
-    SchedQRMSetting,
-    Trainings,
-    judged_sets,
-    trainings,
-)
-from simkit.learners.studies.trainings import KeptTraining, digest_of, kept_table
+from simkit.learners.studies.trainings import KeptTraining, kept_table
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import agent_folder
 from simkit.traces.models.synthetic import pool_trace
@@ -95,7 +81,9 @@ def _best(network: PlainNetwork, games: ClassGames) -> Ints:
     return best
 
 
-def _players(rules: Iterable[str], trained: Trainings) -> dict[tuple[str, int | None], Player]:
+def _players(
+    rules: Iterable[str], trained: trainings.Trainings
+) -> dict[tuple[str, int | None], Player]:
     """Return arm and seed → how it plays."""
     found: dict[tuple[str, int | None], Player] = {
         (name, None): partial(play_rule, rule=RULES[name]) for name in rules
@@ -120,7 +108,7 @@ OF_SLOTS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """Policies that see ten waiting jobs in numbered slots, as DeepRM: name → section `policy`."""
 _SLOTS: Final[Mapping[str, Any]] = {
-    "workload": {"type": "schedqrm"}, "admission": {"slots": 10, "backlog": 60}, **POOL,
+    "workload": {"type": "schedqrm"}, "admission": {"slots": 10, "backlog": 60}, **trainings.POOL,
 }  # fmt: skip
 
 
@@ -144,13 +132,12 @@ def slowdown_of_slots(name: str, sets: JobSets) -> Floats:
 
 
 def _kept_rows(
-    place: Workplace, setting: SchedQRMSetting, trained: Trainings, what: str,
+    place: Workplace, setting: trainings.SchedQRMSetting, trained: trainings.Trainings, what: str,
     rows: Callable[[], Iterator[pl.DataFrame]], *more: Any,
 ) -> pl.DataFrame:  # fmt: skip
     """Return rows of the long table, kept under a name that depends on the agents' weights."""
-    key = [JUDGED, asdict(setting), [one.digest for one in trained.values()], *more]
-    path = place.work / f"{what}-{digest_of(key)}.parquet"
-    return kept_table(place, path, lambda: pl.concat(rows()), f"judged: {what}")
+    key = [trainings.JUDGED, asdict(setting), [one.digest for one in trained.values()], *more]
+    return kept_table(place, what, key, lambda: pl.concat(rows()))
 
 
 def _by_set(arm: str, seed: int | None, case: str, sets: JobSets, slowdown: Floats) -> pl.DataFrame:
@@ -160,25 +147,25 @@ def _by_set(arm: str, seed: int | None, case: str, sets: JobSets, slowdown: Floa
         "item": np.arange(len(jobs)), "slowdown": slowdown.sum(axis=1) / np.maximum(jobs, 1),
         "never_placed": np.isinf(slowdown).sum(axis=1),
     }).filter(pl.Series(jobs > 0))  # fmt: skip
-    return long(table, MEASURES, arm=pl.lit(arm), case=pl.lit(case), seed=pl.lit(seed))
+    return long(table, MEASURES, arm=arm, case=case, seed=seed)
 
 
-def judge_at_once(place: Workplace, setting: SchedQRMSetting) -> pl.DataFrame:
+def judge_at_once(place: Workplace, setting: trainings.SchedQRMSetting) -> pl.DataFrame:
     """Return the measures of everyone on job sets that are all there at once, and some by class.
 
     A case ``by class`` has the classes as items, at all of `CLASS_LOADS` together.
     """
-    trained = trainings(place, setting)
+    trained = trainings.trainings(place, setting)
 
     def rows() -> Iterator[pl.DataFrame]:
         players = _players(RULES, trained)
         jobs: dict[tuple[str, int | None], list[pl.DataFrame]] = {
-            (arm, seed): [] for arm, seed in players if arm in (REFERENCE, WHOLE)
+            (arm, seed): [] for arm, seed in players if arm in (REFERENCE, trainings.WHOLE)
         }
-        for load in LOADS:
-            sets = judged_sets(load, setting.judged)
+        for load in trainings.LOADS:
+            sets = trainings.judged_sets(load, setting.judged)
             for (arm, seed), play in players.items():
-                slowdown = played(ClassLockstep(MODEL, sets, limit=LIMIT), play)
+                slowdown = played(ClassLockstep(trainings.MODEL, sets, limit=LIMIT), play)
                 yield _by_set(arm, seed, case_of(load), sets, slowdown)
                 if load in CLASS_LOADS and (arm, seed) in jobs:
                     there = {"item": sets.length[sets.there], "mean": slowdown[sets.there]}
@@ -189,24 +176,24 @@ def judge_at_once(place: Workplace, setting: SchedQRMSetting) -> pl.DataFrame:
             table = pl.concat(parts).group_by("item").agg(
                 pl.col("mean").mean(), pl.col("mean").max().alias("largest")
             ).sort("item")  # fmt: skip
-            told = {"arm": pl.lit(arm), "case": pl.lit("by class"), "seed": pl.lit(seed)}
-            yield long(table, ("mean", "largest"), **told)
+            yield long(table, ("mean", "largest"), arm=arm, case="by class", seed=seed)
 
     return _kept_rows(place, setting, trained, "at-once", rows)
 
 
-def judge_arriving(place: Workplace, setting: SchedQRMSetting) -> pl.DataFrame:
+def judge_arriving(place: Workplace, setting: trainings.SchedQRMSetting) -> pl.DataFrame:
     """Return the measures on DeepRM's workload, with the unseen job sets of its original code."""
-    trained = trainings(place, setting, arriving=True)
+    trained = trainings.trainings(place, setting, arriving=True)
 
     def rows() -> Iterator[pl.DataFrame]:
         players = _players((), trained)
-        for load in ONLINE_LOADS:
+        for load in trainings.ONLINE_LOADS:
             workload = {"type": "deeprm", "offered_load": load}
             source = ClassJobs(
-                Scenario.model_validate({"workload": workload, **POOL}), "reproduce schedqrm"
+                Scenario.model_validate({"workload": workload, **trainings.POOL}),
+                "reproduce schedqrm",
             )
-            sets = source.unseen(setting.online_sets, FIRST_UNSEEN)
+            sets = source.unseen(setting.online_sets, trainings.FIRST_UNSEEN)
             case = case_of(round(100 * load), "arriving")
             for name in OF_SLOTS:
                 yield _by_set(name, None, case, sets, slowdown_of_slots(name, sets))
@@ -214,7 +201,7 @@ def judge_arriving(place: Workplace, setting: SchedQRMSetting) -> pl.DataFrame:
                 slowdown = played(ClassLockstep(source.model, sets, limit=ONLINE_LIMIT), play)
                 yield _by_set(arm, seed, case, sets, slowdown)
 
-    return _kept_rows(place, setting, trained, "arriving", rows, FIRST_UNSEEN)
+    return _kept_rows(place, setting, trained, "arriving", rows, trainings.FIRST_UNSEEN)
 
 
 # --- mispredictions -------------------------------------------------------------------------------
@@ -224,11 +211,11 @@ def taken_for(length: Ints, shares: Floats, rng: np.random.Generator) -> Ints:
     """Return (S, J) the predicted lengths of jobs, drawn from the confusion of their classes."""
     below = shares.cumsum(axis=1)[np.maximum(length - 1, 0)]
     drawn = (below <= rng.random((*length.shape, 1))).sum(axis=-1) + 1
-    return np.where(length > 0, np.minimum(drawn, CLASSES), 0)
+    return np.where(length > 0, np.minimum(drawn, trainings.CLASSES), 0)
 
 
 def judge_mistaken(
-    place: Workplace, setting: SchedQRMSetting, confusion: Mapping[str, Floats]
+    place: Workplace, setting: trainings.SchedQRMSetting, confusion: Mapping[str, Floats]
 ) -> pl.DataFrame:
     """Return the measures where jobs are placed by predicted class but run their true time.
 
@@ -237,18 +224,18 @@ def judge_mistaken(
         setting: of the trainings.
         confusion: model → (C, C) share of the programs of each class that it takes for each.
     """
-    every = trainings(place, setting)
-    trained = {key: every[key] for key in every if key[0] in (WHOLE, PPO)}
+    every = trainings.trainings(place, setting)
+    trained = {key: every[key] for key in every if key[0] in (trainings.WHOLE, trainings.PPO)}
 
     def rows() -> Iterator[pl.DataFrame]:
         players = _players((REFERENCE, BEST_RULE), trained)
         for load in PRICED:
-            sets = judged_sets(load, setting.judged)
+            sets = trainings.judged_sets(load, setting.judged)
             for model, shares in confusion.items():
                 rng = stream(load, f"reproduce.schedqrm.price.{model}")
                 guess = taken_for(sets.length, shares, rng)
                 for (arm, seed), play in players.items():
-                    games = ClassLockstep(MODEL, sets, taken_for=guess, limit=LIMIT)
+                    games = ClassLockstep(trainings.MODEL, sets, taken_for=guess, limit=LIMIT)
                     yield _by_set(arm, seed, case_of(load, model), sets, played(games, play))
 
     told = {model: shares.tolist() for model, shares in confusion.items()}

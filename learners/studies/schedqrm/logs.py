@@ -28,7 +28,7 @@ from simkit.arrays import stream
 from simkit.experiment import prepare, replay
 from simkit.learners import run_times
 from simkit.learners.studies.results import Metric, long
-from simkit.learners.studies.trainings import data_file, digest_of, in_parallel, kept_table
+from simkit.learners.studies.trainings import Part, data_file, digest_of, kept_tables
 from simkit.results.job_metrics import JOB_METRICS
 from simkit.scenario import Scenario
 from simkit.traces.swf import read_swf
@@ -105,12 +105,12 @@ class Replay(NamedTuple):
             "estimates": estimates,
         }
 
-    def path(self, place: Workplace, setting: LogSetting) -> Path:
-        """Return the path of its result, which does not depend on other replays or candidates."""
+    def part(self, setting: LogSetting) -> Part:
+        """Return its result, to be kept; it does not depend on other replays or candidates."""
         key = [self.log, self.sections(setting), setting.measured, setting.warm_up, JITTER_S, TAU_S]
         key += [_sources()] if "model" in CANDIDATES[self.candidate] else []
-        name = f"{self.log}-{self.candidate}-{self.number}".replace(",", "").replace(" ", "-")
-        return place.work / "logs" / f"{name}-{digest_of(key)}.parquet"
+        name = f"{self.log}, {self.candidate}, {self.number}"
+        return Part(name, key, replayed, (self, setting))
 
 
 @cache
@@ -167,26 +167,17 @@ def replayed(one: Replay, setting: LogSetting) -> pl.DataFrame:
     return table.drop("job_id")
 
 
-def _keep(one: Replay, place: Workplace, setting: LogSetting) -> str:
-    """Do a replay and keep its result; return its name."""
-    kept_table(place, one.path(place, setting), lambda: replayed(one, setting))
-    return ", ".join(map(str, one))
-
-
 def judge_logs(place: Workplace, setting: LogSetting) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Run the replays whose results are not kept yet; return rows of the long table, and facts.
 
     Weeks are the items; in a case ``LOG, replays``, these; in ``LOG, all jobs`` there is one.
     """
     numbers, pairs = range(setting.replays), list(product(setting.logs, setting.candidates))
-    every = [Replay(*pair, number) for number in numbers for pair in pairs]
-    todo = [one for one in every if not one.path(place, setting).exists()]
-    for name in in_parallel(place, _keep, ((one, place, setting) for one in todo)):
-        place.say(f"replayed {name}")
+    every = [Replay(*pair, number).part(setting) for pair in pairs for number in numbers]
+    tables = iter(kept_tables(place, every))
     rows, facts = list[pl.DataFrame](), dict[str, Any]()
     for pair in pairs:
-        tables = (pl.read_parquet(Replay(*pair, n).path(place, setting)) for n in numbers)
-        numbered = (table.with_columns(replay=pl.lit(n)) for n, table in enumerate(tables))
+        numbered = (next(tables).with_columns(replay=pl.lit(number)) for number in numbers)
         rows += rows_of(*pair, pl.concat(numbered))
     found = pl.concat(rows)
     for log in setting.logs:
@@ -214,12 +205,11 @@ def rows_of(log: str, arm: str, table: pl.DataFrame) -> Iterator[pl.DataFrame]:
         outlived=(run > estimate).cast(pl.Float64),
     )  # fmt: skip
     weeks = jobs.group_by("week", "arm").agg(pl.col(sums).sum() / table["replay"].n_unique())
-    yield long(weeks.sort("week"), sums, case=pl.lit(log), item="week")
+    yield long(weeks.sort("week"), sums, case=log, item=pl.col("week"))
     single = jobs.group_by("replay", "arm").agg(
         pl.col("bounded_slowdown").mean().alias("slowdown of a replay")
     )
-    case = pl.lit(f"{log}, replays")
-    yield long(single.sort("replay"), ("slowdown of a replay",), case=case, item="replay")
+    single, case = single.sort("replay"), f"{log}, replays"
+    yield long(single, ("slowdown of a replay",), case=case, item=pl.col("replay"))
     ratio = jobs.group_by("arm").agg((estimate / run).median().alias("median ratio"))
-    case = pl.lit(f"{log}, all jobs")
-    yield long(ratio, ("median ratio",), case=case, item=pl.lit(0))
+    yield long(ratio, ("median ratio",), case=f"{log}, all jobs", item=0)

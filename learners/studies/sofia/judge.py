@@ -8,7 +8,6 @@ play: over all jobs, and over those that were finished at the cut.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
@@ -16,13 +15,8 @@ import polars as pl
 from simkit.errors import RunError
 from simkit.experiment import carry_out, prepare
 from simkit.learners.studies.results import Metric, long
-from simkit.learners.studies.sofia.trainings import (
-    NATURAL,
-    RATE,
-    SofiaSetting,
-    scenario_at,
-)
-from simkit.learners.studies.trainings import KeptTraining, digest_of, in_parallel
+from simkit.learners.studies.sofia.trainings import NATURAL, RATE, SofiaSetting, scenario_at
+from simkit.learners.studies.trainings import KeptTraining, Part, kept_tables
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import load_scenario
 from simkit.training import Workplace
@@ -83,33 +77,25 @@ def judge_all(
     place: Workplace, setting: SofiaSetting, agents: Mapping[str, Sequence[KeptTraining]]
 ) -> pl.DataFrame:
     """Return the scores of everyone at every rate and on each batch as a long table; kept."""
-    parts, folder = [], place.work / "judged"
-    folder.mkdir(exist_ok=True)
+    parts, index = list[Part](), list[dict[str, Any]]()
     for rate, batches in setting.batches.items():
-        plain, tables, calls = scenario_at(rate, setting).model_dump(mode="json"), [], {}
+        plain = scenario_at(rate, setting).model_dump(mode="json")
         for arm, seed, policy, digest in candidates(rate, agents):
-            key = digest_of([plain, batches, {**policy, "agent": digest}])
-            path = folder / f"{key}.parquet"
-            if not path.exists():
-                calls[path] = (path, load_scenario({**plain, "policy": policy}), batches)
-            named = {"arm": arm, "seed": seed, "case": f"{rate:g}"}
-            tables.append((path, pl.DataFrame([named], schema_overrides={"seed": pl.Int64})))
-        list(in_parallel(place, _judge, calls.values()))
-        parts += [named.join(pl.read_parquet(path), how="cross") for path, named in tables]
-        place.say(f"judged at a rate of {rate:g}")
-    table = pl.concat(parts)
+            scenario = load_scenario({**plain, "policy": policy})
+            key = [plain, batches, {**policy, "agent": digest}]
+            parts.append(Part(f"{arm}-{seed} at {rate:g}", key, _judge, (scenario, batches)))
+            index.append({"arm": arm, "seed": seed, "case": f"{rate:g}"})
+    named = (pl.DataFrame([one], schema_overrides={"seed": pl.Int64}) for one in index)
+    tables = zip(named, kept_tables(place, parts), strict=True)
+    table = pl.concat(one.join(found, how="cross") for one, found in tables)
     if table.group_by("case", "item").agg(pl.col("workload").n_unique())["workload"].max() != 1:
         raise RunError("sofia: candidates saw different jobs; judge again in an empty folder")
-    return long(table, [*COUNTS, *BESIDE], seed="seed")
+    return long(table, [*COUNTS, *BESIDE])
 
 
-def _judge(path: Path, scenario: Scenario, batches: int) -> str:
-    """Play all batches under one policy and keep a row for each; each seed draws one."""
-    rows = [{"item": batch, **_scores(scenario, batch)} for batch in range(batches)]
-    part = path.with_suffix(".part")  # only complete tables have the name
-    pl.DataFrame(rows).write_parquet(part)
-    part.replace(path)
-    return path.name
+def _judge(scenario: Scenario, batches: int) -> pl.DataFrame:
+    """Play all batches under one policy; return a row for each, whose seed draws it."""
+    return pl.DataFrame([{"item": batch, **_scores(scenario, batch)} for batch in range(batches)])
 
 
 def _scores(scenario: Scenario, batch: int) -> dict[str, Any]:

@@ -169,7 +169,7 @@ def learning(
         last = looks(one).tail(LOOKS).select("iteration", "held_out_slowdown")
         parts.append(last.with_columns(case=pl.lit(f"pilot with {value:g}")))
     table = pl.concat(parts, how="diagonal")
-    return long(table, [*LEARNING, *loads], arm=pl.lit(arm), item="iteration", seed="seed")
+    return long(table, [*LEARNING, *loads], arm=arm, item=pl.col("iteration"))
 
 
 COST: Final = "cost of an iteration"
@@ -202,4 +202,4 @@ def costs(scenario: Scenario, arguments: Mapping[str, Any], *, iterations: int) 
             row = {"arm": arm, "item": number, "decisions": training.step()["decisions"]}
             rows.append({**row, "processor_ms": 1e3 * (process_time() - begun)})
     timed = pl.DataFrame(rows).filter(pl.col("item") > 0)
-    return long(timed, ["processor_ms", "decisions"], case=pl.lit(COST))
+    return long(timed, ["processor_ms", "decisions"], case=COST)

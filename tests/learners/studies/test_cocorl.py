@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-
 import numpy as np
 import polars as pl
 import pytest
+from long_tables import made_up
 from trainings import workplace
 
-from simkit.learners.studies.cocorl.numbers import (
-    LOADS,
+from simkit.learners.studies.cocorl.page import (
     TRAINED,
     at_equal_cost,
     at_par,
@@ -20,9 +18,9 @@ from simkit.learners.studies.cocorl.numbers import (
     theta_words,
 )
 from simkit.learners.studies.cocorl.trainings import SHARES, free_trainings, limited_trainings
-from simkit.learners.studies.green.judge import HEURISTICS, METRICS, THRESHOLDS, threshold_of
+from simkit.learners.studies.green.judge import THRESHOLDS, threshold_of
 from simkit.learners.studies.green.trainings import FULL, drawn
-from simkit.learners.studies.results import COLUMNS, Results
+from simkit.learners.studies.results import Results
 
 
 def test_limited_trainings_read_the_cost_of_the_free_one_of_their_seed(tmp_path):
@@ -42,33 +40,16 @@ def test_limited_trainings_read_the_cost_of_the_free_one_of_their_seed(tmp_path)
     ]
 
 
-def rows(
-    arm: str, values: Sequence[float], costs: Sequence[float], *, seed: int | None = None,
-    case: str = TRAINED,
-) -> pl.DataFrame:  # fmt: skip
-    """Return values and costs of an arm, item by item; its other metrics are its values."""
-    told = dict.fromkeys(METRICS, values) | {"cost": costs}
-    return pl.concat(
-        pl.DataFrame({"arm": arm, "seed": seed, "case": case, "item": range(len(numbers)),
-                      "metric": metric, "value": numbers}, schema=COLUMNS)
-        for metric, numbers in told.items()
-    )  # fmt: skip
-
-
-def thresholds(values: Mapping[float, Sequence[float]]) -> list[pl.DataFrame]:
-    """Return threshold rules, those that are not given dear and bad; mean costs are 10 θ."""
-    return [
-        rows(threshold_of(theta), values.get(theta, [0.0, 0.0]), [10 * theta - 0.2, 10 * theta + 0.2])
-        for theta in THRESHOLDS
-    ]  # fmt: skip
-
-
 def test_a_rule_of_equal_cost_by_hand():
-    some = thresholds({0.0: [0.1, 0.2], 0.1: [0.4, 0.4], 0.15: [0.6, 1.0], 0.5: [0.7, 0.9]})
-    costs = {0: 1.2, 1: -0.5, 2: 5.5}  # θ of 0.1 and 0.15 cost 1 and 1.5
-    agents = [rows("a", [0.5, 0.6], [cost, cost], seed=seed) for seed, cost in costs.items()]
-    judged = Results(pl.concat([*some, *agents]))
-    found = [theta_words(*at_equal_cost(judged, cost)) for cost in (1.2, -0.5, 5.5)]
+    values = {0.0: [0.1, 0.2], 0.1: [0.4, 0.4], 0.15: [0.6, 1.0], 0.5: [0.7, 0.9]}
+    rules = {threshold_of(theta): values.get(theta, [0.0, 0.0]) for theta in THRESHOLDS}
+    spent = {threshold_of(theta): [10 * theta - 0.2, 10 * theta + 0.2] for theta in THRESHOLDS}
+    costs = (1.2, -0.5, 5.5)  # θ of 0.1 and 0.15 cost 1 and 1.5
+    judged = Results(pl.concat([
+        made_up({**rules, "a": [[0.5, 0.6]] * 3}, TRAINED, "value"),
+        made_up({**spent, "a": [[cost] * 2 for cost in costs]}, TRAINED, "cost"),
+    ]))  # fmt: skip
+    found = [theta_words(*at_equal_cost(judged, cost)) for cost in costs]
     assert found == ["0.10 to 0.15", "0.00, the cheapest", "0.50, the dearest"]
     equal = equal_cost_rows(judged)
     by_seed = equal.sort("seed", "item")["value"].to_numpy().reshape(3, 2)
@@ -79,37 +60,32 @@ def test_a_rule_of_equal_cost_by_hand():
     assert gap.by_seed == pytest.approx((0.55 - 0.56, 0.55 - 0.15, 0.55 - 0.8))
 
 
-def made_up(*, cost: float, good: float) -> Results:
-    """Return results in which limited agents have a cost, and at all loads a value.
+def outcome(*, cost: float, good: float) -> Results:
+    """Return results in which limited agents have a cost, and at a load of 100 % a value.
 
     Free agents cost 4, threshold rules are worth 0.5 + θ / 10 and cost 10 θ.
     """
     rng = np.random.default_rng(0)
 
-    def stream(mean: float) -> list[float]:
-        noise = rng.normal(0.0, 0.001, 12)
-        return (mean + noise - noise.mean()).tolist()
+    def noisy(mean: float, *shape: int) -> np.ndarray:
+        noise = rng.normal(0.0, 0.001, (*shape, 12))
+        return mean + noise - noise.mean(axis=-1, keepdims=True)
 
-    def tables() -> Iterator[pl.DataFrame]:
-        for theta in THRESHOLDS:
-            yield rows(threshold_of(theta), stream(0.5 + theta / 10), stream(10 * theta))
-        for arm, value, costs in (("ppo", 0.56, 4.0), ("half-of-ppo", 0.53, cost)):
-            for seed in range(2):
-                for name in (arm, drawn(arm)):
-                    yield rows(name, stream(value), stream(costs), seed=seed)
-        for load in LOADS:
-            for rule in HEURISTICS:
-                yield rows(rule, stream(0.5 if rule == "qos" else 0.4), stream(2.0), case=load)
-            for arm in ("ppo", "half-of-ppo"):
-                if load != TRAINED:
-                    yield rows(arm, stream(good), stream(0.05), seed=0, case=load)
-
-    judged = pl.concat(tables())
+    values = {threshold_of(theta): noisy(0.5 + theta / 10) for theta in THRESHOLDS}
+    costs = {threshold_of(theta): noisy(10 * theta) for theta in THRESHOLDS}
+    for arm, value, spent in (("ppo", 0.56, 4.0), ("half-of-ppo", 0.53, cost)):
+        values |= {name: noisy(value, 2) for name in (arm, drawn(arm))}
+        costs |= {name: noisy(spent, 2) for name in (arm, drawn(arm))}
+    at_100 = {"qos": noisy(0.5), "half-of-ppo": noisy(good, 1)}
+    judged = pl.concat([
+        made_up(values, TRAINED, "value"), made_up(costs, TRAINED, "cost"),
+        made_up(at_100, "100", "value", "utilisation", "completed"),
+    ])  # fmt: skip
     return Results(pl.concat([judged, equal_cost_rows(Results(judged))]))
 
 
 def test_a_good_outcome_meets_the_bar_and_a_bad_one_does_not():
-    good, bad = made_up(cost=1.9, good=0.75), made_up(cost=2.2, good=0.39)
+    good, bad = outcome(cost=1.9, good=0.75), outcome(cost=2.2, good=0.39)
     for actions in ("likeliest", "drawn"):
         assert (bar_met(good, actions), bar_met(bad, actions)) == ("2 of 2", "0 of 2")
     assert at_par(good, "half-of-ppo")

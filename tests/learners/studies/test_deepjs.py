@@ -17,13 +17,12 @@ from simkit.learners.studies.deepjs.judge import (
     BOUND,
     FIRST_FIT,
     LATER,
-    OBJECTIVES,
     TEST,
     TETRIS,
     rows_of,
 )
-from simkit.learners.studies.deepjs.numbers import counts, over, ranked
-from simkit.learners.studies.deepjs.trainings import FULL, JOBS, QUICK, scenarios
+from simkit.learners.studies.deepjs.page import counts, over, ranked
+from simkit.learners.studies.deepjs.trainings import FULL, JOBS, OBJECTIVES, QUICK, scenarios
 
 
 @pytest.mark.parametrize("setting", [FULL, QUICK])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
+from long_tables import made_up
 from trainings import workplace
 
 from simkit.learners.studies.deeprm import STUDY
@@ -17,7 +19,7 @@ from simkit.learners.studies.deeprm.judge import (
     original,
     seeded,
 )
-from simkit.learners.studies.deeprm.numbers import every_load
+from simkit.learners.studies.deeprm.page import every_load
 from simkit.learners.studies.deeprm.trainings import (
     ALL,
     ALONE,
@@ -59,22 +61,21 @@ def test_agents_for_slowdown_are_judged_everywhere_and_others_where_they_were_tr
 
 def everyone_at(load: int, agents: tuple[float, ...], *, rule: float = 2.0) -> Results:
     """Return eight sets on which everyone but some seeds of our agents has the same slowdown."""
-    rows = []
+    off, rows = 3 * (1.0 + np.arange(8) / 10), []
     for case, arms in (
         (original(load), [*HEURISTICS, *RESERVING, *WITHHOLDING, trained_at(70)]),
         (seeded(load), [*FAMILIES, ALL, ALONE]),
     ):
-        for arm in arms:
-            seeds = agents if arm in (ALL, trained_at(70)) else (rule,)
-            for seed, mean in enumerate(seeds):
-                trained = seed if len(seeds) > 1 else None
-                for item in range(8):
-                    values = {"jobs": 3.0, "unfinished": 0.0, "turnaround_sum": 12.0,
-                              "slowdown_sum": 3 * mean * (1.0 + item / 10)}  # fmt: skip
-                    rows += [(arm, trained, case, item, *one) for one in values.items()]
+        sums = {arm: np.outer(agents, off) if arm in (ALL, trained_at(70)) else rule * off
+                for arm in arms}  # fmt: skip
+        rows.append(made_up(sums, case, "slowdown_sum"))
+        for value, metrics in ((3, ["jobs"]), (0, ["unfinished"]), (12, ["turnaround_sum"])):
+            rows.append(
+                made_up({arm: 0 * each + value for arm, each in sums.items()}, case, *metrics)
+            )
     labels = {family: next(iter(members)) for family, members in FAMILIES.items()}
     facts = {"chosen rules": {seeded(load): labels}}
-    return STUDY.results(pl.DataFrame(rows, COLUMNS, orient="row"), facts)
+    return STUDY.results(pl.concat(rows), facts)
 
 
 @pytest.mark.parametrize(

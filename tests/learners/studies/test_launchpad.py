@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from long_tables import made_up
 from trainings import workplace
 
 from simkit.arrays import stream
@@ -13,11 +14,11 @@ from simkit.learners.games.ready_pool import ReadySource
 from simkit.learners.lockstep.ready_pool.rules import ORDERS
 from simkit.learners.studies.green.circumstances import Circumstances
 from simkit.learners.studies.green.judge import JUDGED, JUDGED_AFRESH, TUNING, Candidate, rule
-from simkit.learners.studies.launchpad import numbers
+from simkit.learners.studies.launchpad import page
 from simkit.learners.studies.launchpad.agreement import agreement
 from simkit.learners.studies.launchpad.data import MIXES, Data, make, seeds_of
 from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED
-from simkit.learners.studies.results import COLUMNS, Results
+from simkit.learners.studies.results import Results
 
 WHERE = Circumstances(load=1.0, ready=5, hours=60)
 
@@ -71,39 +72,38 @@ def test_agreement(tmp_path):
     assert shares["sjf"] == pytest.approx([1 - (choices - sum(same)) / decisions, np.mean(same)])
 
 
-def made_up(**over_qos: float) -> Results:
+def results(**over_qos: float) -> Results:
     """Return agents of two seeds with points over QoS by their kind, on the same streams."""
     rng = np.random.default_rng(0)
-    qos, rows = rng.uniform(0.4, 0.6, 40), []
-    points = {"qos": 0.0, **{arm: over_qos[arm.split("-")[0]] for arm in numbers.OF_FOUR_RULES}}
-    for arm, more in points.items():
-        for seed in (0, 1) if arm != "qos" else (None,):
-            for act in ("", ", drawn") if arm != "qos" else ("",):
-                value = qos + more / 100 + rng.normal(0, 0.001, 40)
-                rows.append(pl.DataFrame(
-                    {"arm": arm + act, "seed": seed, "case": "pool 15", "item": range(40),
-                     "metric": "value", "value": value}, schema=COLUMNS,
-                ))  # fmt: skip
-    return Results(pl.concat(rows))
+    qos = rng.uniform(0.4, 0.6, 40)
+    arms = {
+        arm + act: qos + over_qos[arm.split("-")[0]] / 100 + rng.normal(0, 0.001, (2, 40))
+        for arm in page.OF_FOUR_RULES
+        for act in ("", ", drawn")
+    }
+    return Results(made_up({"qos": qos, **arms}, "pool 15", "value"))
 
 
 def test_bars_and_claims_about_four_rules():
-    good = made_up(clone=-2.0, offline=-0.2, launch=0.5, online=-0.5)
-    bad = made_up(clone=0.0, offline=-3.0, launch=-3.5, online=-9.0)
-    assert {numbers.bar_met(good, bar, "drawn") for bar in numbers.BARS} == {"2 of 2"}
-    assert {numbers.bar_met(bad, bar, "likeliest") for bar in numbers.BARS} == {"0 of 2"}
-    for claim, asked in (
-        (numbers.below, ("clone-combo", "qos")), (numbers.above, ("offline-combo", "clone-combo")),
-        (numbers.no_worse, ("online", "qos", "offline-combo")),
+    good = results(clone=-2.0, offline=-0.2, launch=0.5, online=-0.5)
+    bad = results(clone=0.0, offline=-3.0, launch=-3.5, online=-9.0)
+    for bar, met in (
+        ("clone-combo, drawn | pool 15 | less=qos | percent <= -1", ("2 of 2", "0 of 2")),
+        ("launch-combo | pool 15 | less=offline-combo | percent > 0", ("2 of 2", "0 of 2")),
+    ):
+        asked = f"value | {bar}".split(" | ")
+        assert (page.seeds_met(good, *asked), page.seeds_met(bad, *asked)) == met
+    for claim in (
+        ("below", "clone-combo", "qos"), ("above", "offline-combo", "clone-combo"),
+        ("no worse", "online", "qos", "offline-combo"),
     ):  # fmt: skip
-        assert (claim(good, *asked), claim(bad, *asked)) == (CONFIRMED, NOT_CONFIRMED)
+        assert (page.stands(good, *claim), page.stands(bad, *claim)) == (CONFIRMED, NOT_CONFIRMED)
 
 
 def test_a_claim_may_hold_with_one_way_to_act():
-    good = made_up(clone=-2.0, offline=-0.2, launch=0.5, online=-0.5).rows
-    bad = made_up(clone=0.0, offline=-3.0, launch=-3.5, online=-9.0).rows
-    drawn = pl.col("arm").str.ends_with("drawn")
-    mixed = Results(pl.concat([good.filter(drawn | pl.col("seed").is_null()), bad.filter(~drawn)])
-                    .unique(["arm", "seed", "item"], keep="first", maintain_order=True))  # fmt: skip
-    found = numbers.no_worse(mixed, "online", "offline-combo")
+    good = results(clone=-2.0, offline=-0.2, launch=0.5, online=-0.5).rows
+    bad = results(clone=0.0, offline=-3.0, launch=-3.5, online=-9.0).rows
+    likeliest = (pl.col("arm") != "qos") & ~pl.col("arm").str.ends_with("drawn")
+    mixed = Results(pl.concat([good.filter(~likeliest), bad.filter(likeliest)]))
+    found = page.stands(mixed, "no worse", "online", "offline-combo")
     assert found == "confirmed with drawn actions only"

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
+from long_tables import made_up
 from pool_replay import small_workload
 from trace_files import DATA, needs_real
 from trainings import workplace
@@ -15,19 +16,12 @@ from simkit.arrays import stream
 from simkit.experiment.workload import read_trace
 from simkit.learners.scorers.job_model import Hold
 from simkit.learners.scorers.search import JobArguments, JobProblem
-from simkit.learners.studies.logs import STUDY, judge, numbers
-from simkit.learners.studies.logs.trainings import (
-    ALL,
-    FULL,
-    JOBS,
-    LOGS,
-    SCORER,
-    agents,
-    kept,
-)
+from simkit.learners.studies.logs import STUDY, judge, page
+from simkit.learners.studies.logs.trainings import ALL, FULL, JOBS, LOGS, SCORER, agents, kept
 from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED
-from simkit.learners.studies.results import BOUND, COLUMNS, Results
+from simkit.learners.studies.results import BOUND, Results
 from simkit.learners.studies.rlscheduler.judge import HoldChoice
+from simkit.learners.studies.trainings import digest_of
 from simkit.traces.models.synthetic import ROUND_VALUES_S
 from simkit.training.held_out import Unseen
 
@@ -52,7 +46,7 @@ def judged(place) -> set[tuple[str, str, str]]:
     """Return arm, log and estimates of all that is judged."""
     return {
         (one.label.partition("#")[0], part.log.name, part.estimates)
-        for part in judge.parts(place, FULL)
+        for part in judge.groups(place, FULL)
         for one in part.candidates
     }
 
@@ -70,14 +64,14 @@ def test_agents_are_judged_at_home_and_where_none_was_trained(place):
 
 
 def test_other_weights_windows_or_rules_are_judged_anew(place):
-    part = next(part for part in judge.parts(place, FULL) if part.digest)
-    rules = next(judge.parts(place, FULL))
-    others = {
-        part.path(place, 100), part.path(place, 99), replace(part, digest="0").path(place, 100),
-        replace(part, estimates="actual").path(place, 100), rules.path(place, 100),
-        replace(rules, candidates=rules.candidates[1:]).path(place, 100),
-    }  # fmt: skip
-    assert len(others) == 6
+    agent = next(group for group in judge.groups(place, FULL) if group.digest)
+    rules = next(judge.groups(place, FULL))
+    others = [
+        agent.part(100), agent.part(99), replace(agent, digest="0").part(100),
+        replace(agent, estimates="actual").part(100), rules.part(100),
+        replace(rules, candidates=rules.candidates[1:]).part(100),
+    ]  # fmt: skip
+    assert len({digest_of(part.depends_on) for part in others}) == 6
 
 
 @needs_real("swf", "SDSC-BLUE-2000-4.2-cln.swf.gz")
@@ -109,36 +103,34 @@ def test_modal_requests_bound_run_times_by_round_values():
 
 def results(**turnarounds) -> Results:
     """Return the results of a log: slowdowns are the turnarounds, waits and makespans alike."""
-    rows = [
-        {"arm": arm, "seed": None, "case": "KTH-SP2", "item": JOBS * place // 2, "metric": metric,
-         "value": 3600.0 * value * (1 + place % 3)}
-        for arm, value in (dict.fromkeys(numbers.ORDERS, 9.0) | turnarounds).items()
-        for metric in ((judge.TURNAROUND,) if arm == BOUND else judge.METRICS)
-        for place in range(12)
-    ]  # fmt: skip
-    return STUDY.results(pl.DataFrame(rows, schema=COLUMNS), {})
+    arms = dict.fromkeys(page.ORDERS, 9.0) | turnarounds
+    values = {arm: 3600.0 * value * (1 + np.arange(12) % 3) for arm, value in arms.items()}
+    items = range(0, 6 * JOBS, JOBS // 2)
+    bound = made_up({BOUND: values.pop(BOUND)}, "KTH-SP2", judge.TURNAROUND, items=items)
+    others = made_up(values, "KTH-SP2", *judge.METRICS, items=items)
+    return STUDY.results(pl.concat([others, bound]), {})
 
 
 def test_shares_of_the_gap_begin_at_the_best_rule_with_requests():
     found = results(
         SAF=4.0, bound=2.0, ppo=3.0, **{"SAF, actual": 2.5, "ppo, actual": 2.5, "SAF, modal": 5.0}
     )
-    known = [(row["known"], row["label"]) for row in numbers.knowledge(found)]
+    known = [(row["known"], row["label"]) for row in page.knowledge(found)]
     assert known == [("", "requested, from SAF"), ("modal", "modal"), ("actual", "actual")]
     asked = [("SAF", ""), ("ppo", ""), ("SAF", "modal"), ("SAF", "actual"), ("f2", "actual")]
-    shares = [numbers.share(found, "KTH-SP2", *each).partition(" (")[0] for each in asked]
+    shares = [page.share(found, "KTH-SP2", *each).partition(" (")[0] for each in asked]
     assert shares == ["", "50", "-50", "75", ""]
-    (words,) = numbers.windows(found)
+    (words,) = page.windows(found)
     assert words == {"log": "KTH-SP2", "rule": "SAF", "fast": "SAF", "windows": "12", "blocks": "6",
                      "gaps": "12"}  # fmt: skip
 
 
 def test_everyone_with_requests_stands_beside_the_best_rule():
     found = results(SAF=4.0, bound=2.0, ppo=3.0, **{"ppo, actual": 2.5, f"evolution, {ALL}": 5.0})
-    rows = numbers.everyone(found, "KTH-SP2")
+    rows = page.everyone(found, "KTH-SP2")
     assert [row["arm"] for row in rows[:3]] == ["ppo", "SAF", f"evolution, {ALL}"]
-    assert len(rows) == len(numbers.ORDERS) + 2
-    assert [row["arm"] for row in numbers.agents(found)] == ["ppo", f"evolution, {ALL}"]
+    assert len(rows) == len(page.ORDERS) + 2
+    assert [row["arm"] for row in page.agents(found)] == ["ppo", f"evolution, {ALL}"]
 
 
 @pytest.mark.parametrize(
@@ -147,5 +139,5 @@ def test_everyone_with_requests_stands_beside_the_best_rule():
 def test_verdicts_are_beside_the_best_rule(turnaround, better, no_worse):
     found, asked = results(SAF=4.0, bound=2.0, evolution=turnaround), ("evolution", "KTH-SP2")
     expected = CONFIRMED if better else NOT_CONFIRMED
-    assert numbers.is_better(found, *asked) == numbers.closes_some(found, *asked) == expected
-    assert numbers.is_no_worse(found, *asked) is no_worse
+    assert page.is_better(found, *asked) == page.closes_some(found, *asked) == expected
+    assert page.is_no_worse(found, *asked) is no_worse

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+import numpy as np
 import polars as pl
 import pytest
+from long_tables import made_up
 from trainings import workplace
 
 from simkit.learners.games.ready_pool import HORIZON
@@ -15,7 +17,7 @@ from simkit.learners.studies.green.trainings import QUICK
 from simkit.learners.studies.rare import PRINTED, STUDY
 from simkit.learners.studies.rare import judge as judge_of_rare
 from simkit.learners.studies.rare.judge import SIZES, Judge, within_12_h
-from simkit.learners.studies.rare.numbers import LEAVE, meets, over_best_of, surely_better
+from simkit.learners.studies.rare.page import LEAVE, meets, over_best_of, surely_better
 from simkit.learners.studies.results import COLUMNS, Results
 from simkit.learners.studies.study import PAGES
 
@@ -28,7 +30,7 @@ def test_heuristics_plan_for_48_hours_and_everyone_for_12(tmp_path, monkeypatch)
         seen.extend((one.arm, where.max_start) for one in candidates)
         return pl.DataFrame(schema=COLUMNS)
 
-    monkeypatch.setattr(judge_of_rare, "judged", note)
+    monkeypatch.setattr(judge_of_rare.judge, "judged", note)
     judge = Judge(workplace(tmp_path), QUICK)
     judge.printed("here", PRINTED["full"])
     others = (*map(within_12_h, HEURISTICS), "value-density", "fit0", "fit12")
@@ -41,15 +43,14 @@ def test_heuristics_plan_for_48_hours_and_everyone_for_12(tmp_path, monkeypatch)
 
 def results(cases: Mapping[str, Mapping[str, float]]) -> Results:
     """Return case → arm → its mean value, on six streams, with three seeds of agents."""
+    off = 0.001 * (np.arange(6) - 2.5)
     rows = [
-        {"arm": arm, "seed": seed, "case": case, "item": item, "metric": "value",
-         "value": value + 0.001 * (item - 2.5) * (2 if seed is None else 3)}
+        made_up({arm: [value + 3 * off] * 3 if arm in ("ppo", "printed-full") else value + 2 * off},
+                case, "value")
         for case, arms in cases.items()
         for arm, value in arms.items()
-        for seed in ((0, 1, 2) if arm in ("ppo", "printed-full") else (None,))
-        for item in range(6)
     ]  # fmt: skip
-    return STUDY.results(pl.DataFrame(rows, schema=COLUMNS), {"threshold": 0.35})
+    return STUDY.results(pl.concat(rows), {"threshold": 0.35})
 
 
 @pytest.mark.parametrize(

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pytest
+from trainings import workplace
 
 from simkit.analysis.intervals import Estimate, estimate, seed_interval, set_interval
 from simkit.errors import RunError
-from simkit.learners.studies.page import (
-    CONFIRMED,
-    NOT_CONFIRMED,
-    SMALLER,
-    Contents,
-    answer,
-    fill,
-)
+from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED, SMALLER, Contents, answer, fill
 from simkit.learners.studies.results import BOUND, Metric, Results, long
+from simkit.learners.studies.trainings import Part, kept_tables
 
 
 def results(**facts) -> Results:
@@ -32,7 +28,7 @@ def results(**facts) -> Results:
                 "arm": arm, "seed": pl.Series([seed] * 8, dtype=pl.Int64), "case": "0.7",
                 "item": range(8), "sum": slowdown * jobs, "jobs": jobs,
             }))  # fmt: skip
-    rows = long(pl.concat(parts), ["sum", "jobs"], seed="seed")
+    rows = long(pl.concat(parts), ["sum", "jobs"])
     return Results(rows, facts, {"slowdown": Metric("sum", "jobs")})
 
 
@@ -186,6 +182,22 @@ def test_results_are_read_as_they_were_written(tmp_path):
         abs=1e-5,
     )
     assert json.loads((tmp_path / "study.json").read_text("utf-8"))["minutes"] == 2
+
+
+def of_number(number: int) -> pl.DataFrame:
+    return pl.DataFrame({"number": [number]})
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.thorough)])
+def test_a_kept_table_is_computed_anew_only_if_what_it_depends_on_differs(workers, tmp_path):
+    said = list[str]()
+    place = replace(workplace(tmp_path, said), workers=workers)
+    parts = [Part(f"part {n}", [n], of_number, (n,)) for n in (1, 2)]
+    for _ in range(2):
+        assert [table.item() for table in kept_tables(place, parts)] == [1, 2]
+    assert sorted(said) == ["judged part 1", "judged part 2"]
+    kept_tables(place, [replace(parts[0], depends_on=[3])])
+    assert said[2:] == ["judged part 1"]
 
 
 def contents(*, small: bool = False) -> Contents:

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import polars as pl
 import pytest
+from long_tables import made_up
 
-from simkit.learners.studies.results import COLUMNS
 from simkit.learners.studies.rlscheduler import STUDY
 from simkit.learners.studies.rlscheduler.logs import JOBS, LOGS, RULES, judge_of
-from simkit.learners.studies.rlscheduler.numbers import (
-    geometric_mean,
-    median,
-    standings,
-    windows_won,
-)
+from simkit.learners.studies.rlscheduler.page import geometric_mean, median, standings, windows_won
 
 LUBLIN, ARCHIVE = LOGS[0], LOGS[1]
 
@@ -43,14 +37,9 @@ def test_agents_of_all_logs_leave_out_the_half_that_they_judge():
 
 def test_everyone_is_compared_with_the_rule_of_the_lowest_mean():
     slowdown = dict.fromkeys(RULES, (100.0,) * 4) | {"saf": (2.0, 4.0, 8.0, 2.0)}
-    rows = [(name, None, values) for name, values in slowdown.items()]
-    rows += [("scorer", seed, np.array([1, 4, 2, 1]) * (0.5, 1.5)[seed]) for seed in (0, 1)]
-    table = [
-        (arm, seed, "L", 700 * place, "bounded_slowdown", value)
-        for arm, seed, values in rows
-        for place, value in enumerate(values)
-    ]
-    found = STUDY.results(pl.DataFrame(table, COLUMNS, orient="row"), {})
+    scorer = {"scorer": np.outer((0.5, 1.5), (1, 4, 2, 1))}
+    table = made_up(slowdown | scorer, "L", "bounded_slowdown", items=range(0, 2800, 700))
+    found = STUDY.results(table, {})
     first, second, *_ = standings(found, "L")
     assert (first, second) == ({"arm": "scorer", "best": "saf"}, {"arm": "saf", "best": "saf"})
     assert (windows_won(found, "scorer", "L", "saf"), windows_won(found, "saf", "L", "saf")) == (

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-
 import numpy as np
 import polars as pl
 import pytest
+from long_tables import made_up
 from trainings import workplace
 
 pytest.importorskip("torch")
@@ -16,19 +14,16 @@ pytest.importorskip("sklearn")
 from simkit import plugins
 from simkit.analysis.intervals import WEEK_S, weekly_interval
 from simkit.learners.run_times.burst_classifier import Settings
-from simkit.learners.studies.results import COLUMNS, Results
 from simkit.learners.studies.schedqrm import STUDY, logs
 from simkit.learners.studies.schedqrm.classifiers import (
     HEAP,
     KIND,
-    LAW,
     MODELS,
     PAPER,
     RANDOM,
     SIZE,
     SPLITS,
     BurstSetting,
-    by_confidence,
     judge_classifiers,
     parts,
 )
@@ -39,16 +34,13 @@ from simkit.learners.studies.schedqrm.logs import (
     LogSetting,
     Replay,
     jittered,
-    judge_logs,
     replayed,
     rows_of,
 )
-from simkit.learners.studies.schedqrm.numbers import PUBLISHED_F1, bar, below, meet_bar
+from simkit.learners.studies.schedqrm.page import below, meet_bar
 from simkit.learners.studies.schedqrm.trainings import FULL, KINDS, LOADS, trainings
-from simkit.learners.studies.trainings import in_parallel
 from simkit.traces.elf_bursts import read_bursts
 from simkit.traces.swf import write_swf
-from simkit.training import Workplace
 from simkit.workload import Workload
 
 # --- schedules ------------------------------------------------------------------------------------
@@ -67,25 +59,18 @@ def test_every_kind_of_training_can_begin(tmp_path):
     assert len(names) == 3 * (len(KINDS) + 2)
 
 
-def results_of(arms: Mapping[str, list[np.ndarray]]) -> Results:
-    """Return slowdowns at all loads: arm → its trainings → a value a job set."""
-    rows = [
-        (arm, None if arm == REFERENCE else seed, case_of(load), item, "slowdown", value)
-        for arm, seeds in arms.items()
-        for load in LOADS
-        for seed, values in enumerate(seeds)
-        for item, value in enumerate(values if load >= 100 or arm == REFERENCE else values + 0.205)
-    ]
-    return STUDY.results(pl.DataFrame(rows, COLUMNS, orient="row"), {})
-
-
 def test_a_training_meets_the_bar_if_it_is_level_below_full_load_and_surely_better_above():
     rng = np.random.default_rng(0)
     rule = rng.uniform(2, 5, 40)
     good, unsure = rule - 0.2 + rng.normal(0, 0.001, 40), rule - 0.2 + rng.normal(0, 2.0, 40)
     lost = good.copy()
     lost[3] = np.inf
-    found = results_of({REFERENCE: [rule], "three": [good, unsure, lost], "all": [good, good]})
+    arms = {"three": [good, unsure, lost], "all": [good, good]}
+    found = STUDY.results(pl.concat(
+        made_up({arm: np.array(seeds) + 0.205 * (load < 100) for arm, seeds in arms.items()}
+                | {REFERENCE: rule}, case_of(load), "slowdown")
+        for load in LOADS
+    ), {})  # fmt: skip
     assert meet_bar(found, "three") == "1 of 3"
     assert meet_bar(found, "all") == "2 of 2"
     assert below(found, "three", case_of(200), REFERENCE) == "1 of 3"
@@ -104,18 +89,6 @@ def test_classes_are_mistaken_as_often_as_is_said():
         assert ((found[n] == n) | (found[n] == 3)).all()
 
 
-def place_and_number(place: Workplace, number: int) -> str:
-    place.say("unheard")
-    return f"{place.work.name} {number}"
-
-
-@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.thorough)])
-def test_the_place_may_go_to_other_processes(workers, tmp_path):
-    place = replace(workplace(tmp_path), workers=workers, say=lambda line: pytest.fail(line))
-    calls = [(place, number) for number in (1, 2)]
-    assert sorted(in_parallel(place, place_and_number, calls)) == ["work 1", "work 2"]
-
-
 # --- burst times ----------------------------------------------------------------------------------
 
 SMALL = BurstSetting(
@@ -126,21 +99,14 @@ SMALL = BurstSetting(
 )  # fmt: skip
 
 
-def test_every_model_answers_whatever_is_held_out_and_no_fit_is_made_twice(tmp_path):
-    said: list[str] = []
-    place = workplace(tmp_path, said)
-    judged = judge_classifiers(place, read_bursts(), SMALL)
+def test_every_model_answers_whatever_is_held_out(tmp_path):
+    judged = judge_classifiers(workplace(tmp_path), read_bursts(), SMALL)
     found = STUDY.results(judged.rows, judged.facts)
     for split, seeds in SMALL.seeds.items():
         for model in MODELS:
             assert found.values("f1", model, split)[0].shape == (seeds, 10)
     assert found.values("loss", PAPER, "training")[0].shape == (2, 2)
     assert judged.confusion[PAPER].sum(axis=1) == pytest.approx(np.ones(10))
-    said.clear()
-    (path,) = place.work.glob(f"*/by-size-0-{LAW.replace(' ', '-')}-1.parquet")
-    path.unlink()
-    assert judge_classifiers(place, read_bursts(), SMALL).rows.equals(judged.rows)
-    assert said == ["fitted by-size-0-local-power-law-1"]
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -157,21 +123,6 @@ def test_nothing_that_is_asked_about_was_learned_from(split):
         elif split != HEAP:
             assert ask.sum() / (learn | ask).sum() == pytest.approx(0.3, abs=0.03)
     assert not np.array_equal(parts(table, split, 0)[1], parts(table, split, 1)[1])
-
-
-def test_calibration_by_hand():
-    told = {"sure": [0.9, 0.8, 0.85, 0.55], "label": [0, 1, 0, 0], "class": [0, 1, 1, 0]}
-    rows = pl.concat(by_confidence(LAW, RANDOM, pl.DataFrame(told)))
-    found, case = Results(rows), f"{RANDOM}, by confidence"
-    assert found.values("answers", LAW, case)[0][0].tolist() == [0, 0, 0, 0, 0, 1, 0, 0, 2, 1]
-    assert found.values("hits", LAW, case)[0][0].tolist() == [0, 0, 0, 0, 0, 1, 0, 0, 1, 1]
-    error = (0.45 + abs(1.65 - 1) + 0.1) / 4
-    assert found.mean("calibration_error", LAW, case) == pytest.approx(error)
-
-
-def test_the_bar_follows_from_the_noise():
-    quiet, noisy = (STUDY.results(results_of({}).rows, {"sigma": s}) for s in (0.004, 0.02))
-    assert (bar(quiet), bar(noisy)) == (PUBLISHED_F1, pytest.approx(1 - 0.072 - 0.04))
 
 
 # --- logs -----------------------------------------------------------------------------------------
@@ -263,16 +214,3 @@ def test_differences_have_the_interval_over_weeks_of_jobs_averaged_over_replays(
     assert single[0] == pytest.approx(slowdown["a"].mean(axis=1))
     mean_log = results.mean("mean log_slowdown", "a", "HPC2N")
     assert mean_log == pytest.approx(np.log(slowdown["a"]).mean())
-
-
-def test_replays_that_are_kept_are_not_done_again(log, tmp_path):
-    said: list[str] = []
-    place = workplace(tmp_path, said)
-    rows, facts = judge_logs(place, TINY)
-    assert len(said) == 2 * len(TINY.candidates)
-    assert facts["jobs of HPC2N"] == len(log) - round(0.4 * JOBS)
-    assert rows.filter(arm="actual", metric="error_s")["value"].sum() == 0.0
-    said.clear()
-    next((place.work / "logs").glob("HPC2N-requested-0-*")).unlink()
-    assert judge_logs(place, TINY)[0].equals(rows)
-    assert said == ["replayed HPC2N, requested, 0"]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 import pytest
 
 from simkit.learners.studies.results import COLUMNS, Results
 from simkit.learners.studies.sofia.judge import CUT, HEURISTICS, at_the_cut, candidates
-from simkit.learners.studies.sofia.numbers import change, curve, samples_to, saving, smooth
+from simkit.learners.studies.sofia.page import change, curve, saving, smooth
 from simkit.learners.studies.sofia.trainings import FULL, LEARNING, METHODS, kept, looks
 
 
@@ -39,10 +38,6 @@ def learnt(**arms) -> Results:
 FAST, SLOW = [9, 3, 3, 3, 3, 3, 3], [9, 9, 9, 6, 6, 6, 6]
 
 
-def test_a_look_is_averaged_with_those_just_before():
-    assert smooth(np.array([[3.0, 5, 1, 6, 2]])).tolist() == [[3, 4, 3, 4, 3]]
-
-
 def test_the_mean_of_the_case_trained_is_the_end_of_the_smooth_curve():
     found = learnt(fast=[FAST, SLOW])
     ends = smooth(curve(found, "held_out_slowdown", "fast"))[:, -1]
@@ -50,21 +45,6 @@ def test_the_mean_of_the_case_trained_is_the_end_of_the_smooth_curve():
     assert found.mean("held_out_slowdown", "fast", "untrained") == 9
     assert curve(found, "decisions", "fast")[1].tolist() == [0, 100, 200, 300, 400, 500, 600]
     assert change(found, "held_out_return", "fast").by_seed == pytest.approx((-200 / 3, -100 / 3))
-
-
-@pytest.mark.parametrize(
-    ("level", "samples"),
-    [
-        (9.0, 0),  # untrained already
-        (7.0, 200),  # the mean of 9, 7 and 5
-        (5.0, 300),  # of 7, 5 and 3; a single look was there before
-        (4.9, np.nan),  # never
-    ],
-)
-def test_samples_to_a_level(level, samples):
-    values = smooth(np.array([[9.0, 7, 5, 3]]))[0]
-    found = samples_to(level, values, 100.0 * np.arange(4))
-    assert found == pytest.approx(samples, nan_ok=True)
 
 
 def test_a_saving_is_paired_by_seed():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -15,17 +14,7 @@ from trainings import workplace
 
 from simkit import plugins
 from simkit.learners.run_times.burst_classifier import Settings
-from simkit.learners.studies import (
-    cocorl,
-    deepjs,
-    deeprm,
-    launchpad,
-    logs,
-    rare,
-    rlscheduler,
-    schedqrm,
-    sofia,
-)
+from simkit.learners.studies import schedqrm
 from simkit.learners.studies.deepjs.judge import BOUND, TEST
 from simkit.learners.studies.deepjs.trainings import DeepJSSetting
 from simkit.learners.studies.deeprm.trainings import DeepRMSetting, Ours
@@ -42,19 +31,14 @@ GREEN = Size(seeds=1, share=0.01, games=4, held_out=2, streams=6, tuning=2, hour
 
 
 class Tiny(NamedTuple):
-    """A reproduction, how it is made tiny, and what its judged table must show."""
+    """How a study is made tiny, and what its means must show."""
 
-    carry_out: Callable[..., Path]
-    sizes: tuple[Any, ...]
-    table: str
+    size: Any
     shows: Callable[[pl.DataFrame], Any]
     needs: str = ""
     """A file below SIMKIT_DATA that it reads."""
-    marks: tuple[Any, ...] = (pytest.mark.thorough,)
-
-
-SLOW = (pytest.mark.slow,)
-"""Half a minute and more: two stay for `make test-all`, one page of games and one of power."""
+    slow: bool = True
+    """Half a minute and more; the others are thorough."""
 
 
 def makespans_are_above_the_bound(means: pl.DataFrame) -> bool:
@@ -63,114 +47,108 @@ def makespans_are_above_the_bound(means: pl.DataFrame) -> bool:
     return len(here) > 20 and bool((here["makespan"] >= bound).all())
 
 
-def rules_finish_all_jobs(judged: pl.DataFrame) -> bool:
-    of_rules = judged.filter(pl.col("seed").is_null(), pl.col("unfinished").is_not_null())
+def rules_finish_all_jobs(means: pl.DataFrame) -> bool:
+    of_rules = means.filter(pl.col("seed").is_null(), pl.col("unfinished").is_not_null())
     return (
         of_rules["unfinished"].sum() == 0
-        and bool((judged["slowdown"].drop_nulls() >= 1).all())
-        and {"SJF", "trained for completion time", "agents of 70 %"} <= set(judged["arm"])
+        and bool((means["slowdown"].drop_nulls() >= 1).all())
+        and {"SJF", "trained for completion time", "agents of 70 %"} <= set(means["arm"])
     )
 
 
-def nobody_is_above_the_bound(judged: pl.DataFrame) -> bool:
-    here = judged.filter(case="leave, 10 units")
+def nobody_is_above_the_bound(means: pl.DataFrame) -> bool:
+    here = means.filter(case="leave, 10 units")
     (bound,) = here.filter(arm="bound")["value"]
     return len(here) > 10 and bool((here["value"] <= bound).all())
 
 
 TINY = {
-    "cocorl": Tiny(cocorl.STUDY.carry_out, (replace(GREEN, seeds=2),), "cocorl.csv",
-                   lambda judged: set(judged["case"]) >= {20, 120}, marks=SLOW),
+    "cocorl": Tiny(replace(GREEN, seeds=2), lambda means: set(means["case"]) >= {20, 120}),
     "deepjs": Tiny(
-        deepjs.STUDY.carry_out,
-        (DeepJSSetting(
+        DeepJSSetting(
             trained=2, judged=(201, 205), seeds=2, ten_machines_seeds=1, program_seeds=1,
             repeats=1, alone=1, generations=1, variant_repeats=1, draws=2, machines=(7,),
             less={"deepjs": {"rollouts": 3}, "fitness": {"candidates": 4, "job_sets": 2}},
-        ),),
-        "deepjs.csv", makespans_are_above_the_bound, "alibaba/cloudsimpy_jobs.csv.gz",
+        ),
+        makespans_are_above_the_bound, "alibaba/cloudsimpy_jobs.csv.gz", slow=False,
     ),
     "deeprm": Tiny(
-        deeprm.STUDY.carry_out,
-        (DeepRMSetting(
+        DeepRMSetting(
             trained=(70, 130), judged=(70, 130), seeds=1, iterations=1, long_iterations=1,
             job_sets=2, rollouts=2, held_out=2, all_loads=Ours(1, 60, 0.02),
             alone=Ours(1, 2, 0.01), choosing=2, judging=4,
-        ),),
-        "deeprm.csv", rules_finish_all_jobs,
+        ),
+        rules_finish_all_jobs, slow=False,
     ),
     "launchpad": Tiny(
-        launchpad.STUDY.carry_out, (replace(GREEN, share=0.001, streams=10, episodes=2),),
-        "launchpad.csv", lambda judged: {"pool 5", "pool 15"} <= set(judged["case"]),
+        replace(GREEN, share=0.001, streams=10, episodes=2),
+        lambda means: {"pool 5", "pool 15"} <= set(means["case"]), slow=False,
     ),
     "logs": Tiny(
-        logs.STUDY.carry_out,
-        (replace(QUICK_LOGS, windows=3, cases=(LOGS[1], LOGS[-1]), estimates=("modal",)),),
-        "logs.csv", lambda judged: {"bound", "SAF, modal", "ppo of KTH-SP2"} <= set(judged["arm"]),
-        "swf/KTH-SP2-1996-2.1-cln.swf.gz", marks=SLOW,
+        replace(QUICK_LOGS, windows=3, cases=(LOGS[1], LOGS[-1]), estimates=("modal",)),
+        lambda means: {"bound", "SAF, modal", "ppo of KTH-SP2"} <= set(means["arm"]),
+        "swf/KTH-SP2-1996-2.1-cln.swf.gz",
     ),
-    "rare": Tiny(rare.STUDY.carry_out, (GREEN,), "rare.csv", nobody_is_above_the_bound,
-                 marks=SLOW),
+    "rare": Tiny(GREEN, nobody_is_above_the_bound),
     "rlscheduler": Tiny(
-        rlscheduler.STUDY.carry_out,
-        (RLSchedulerSetting(
+        RLSchedulerSetting(
             seeds=1, iterations=1, windows=4, candidates=4, units=(0,), others=3, theirs=1,
             their_iterations=1,
-        ),),
-        "rlscheduler.csv", lambda judged: {"fcfs", "hold"} <= set(judged["arm"]),
-        "swf/HPC2N-2002-2.2-cln.swf.gz", marks=SLOW,
+        ),
+        lambda means: {"fcfs", "hold"} <= set(means["arm"]), "swf/HPC2N-2002-2.2-cln.swf.gz",
     ),
     "schedqrm": Tiny(
-        schedqrm.STUDY.carry_out,
-        (schedqrm.Size(
+        schedqrm.Size(
             BurstSetting(
                 dict.fromkeys(SPLITS, 1), (0.5,), 240, Settings(passes=2),
                 Settings((8,), passes=2), {"n_estimators": 5},
             ),
             SchedQRMSetting(1, 2, 60, 6, ("paper", WHOLE, PPO), 2),
             LogSetting(1, tuple(CANDIDATES), 0.002, 0.0),
-        ),),
-        "schedqrm.csv", lambda judged: (judged["slowdown"].drop_nulls() >= 1).all(),
-        "swf/HPC2N-2002-2.2-cln.swf.gz", marks=SLOW,
+        ),
+        lambda means: (means["slowdown"].drop_nulls() >= 1).all(), "swf/HPC2N-2002-2.2-cln.swf.gz",
     ),
     "sofia": Tiny(
-        sofia.STUDY.carry_out,
-        (SofiaSetting(
+        SofiaSetting(
             seeds=2, iterations=3, pilot_iterations=1, held_out_every=1, batches={0.7: 1, 0.4: 1},
             timed=1, arguments={"job_sets": 2, "rollouts": 2, "held_out_sets": 2},
             workload={"positions": 12},
-        ),),
-        "sofia.csv", lambda judged: judged["unfinished"].drop_nulls().sum() == 0,
+        ),
+        lambda means: means["unfinished"].drop_nulls().sum() == 0, slow=False,
     ),
 }  # fmt: skip
-"""Reproduction → how it is tried."""
+"""Study → how it is tried."""
 
 
-def test_every_reproduction_is_tried():
+def test_every_study_is_tried():
     assert plugins.names("simkit.reproductions") == sorted(TINY)
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=TINY[name].marks) for name in TINY])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=getattr(pytest.mark, "slow" if tiny.slow else "thorough"))
+     for name, tiny in TINY.items()],
+)  # fmt: skip
 def test_a_tiny_run_to_the_page(name, tmp_path, monkeypatch):
     monkeypatch.setenv("SIMKIT_DATA", str(DATA))
-    tiny = TINY[name]
+    tiny, study = TINY[name], plugins.find("simkit.reproductions", name)
     real_file(tiny.needs)
     said = list[str]()
     place = workplace(tmp_path, said)
-    pages, work = place.pages, place.work
-    page = tiny.carry_out(place, *tiny.sizes)
-    for written in pages.glob("*.md"):
+    page = study.carry_out(place, tiny.size)
+    for written in place.pages.glob("*.md"):
         text = written.read_text("utf-8")
         assert not re.findall(r"\b(?:nan|None)\b|\{\{", text)
-        assert all((pages / link).is_file() for link in re.findall(r"\]\(([\w-]+\.\w+)\)", text))
-    assert tiny.shows(pl.read_csv(pages / tiny.table, infer_schema_length=None))
-    before, made = page.read_bytes(), {
-        path: path.stat().st_mtime_ns for path in work.rglob("*.*") if path.is_file()
-    }  # fmt: skip
+        links = re.findall(r"\]\(([\w-]+\.\w+)\)", text)
+        assert all((place.pages / link).is_file() for link in links)
+    assert tiny.shows(pl.read_csv(place.pages / f"{name}.csv", infer_schema_length=None))
+    files = [
+        path for path in place.work.rglob("*.*") if path.suffix in (".safetensors", ".parquet")
+    ]
+    before, made = page.read_bytes(), {path: path.stat().st_mtime_ns for path in files}
     said.clear()
-    tiny.carry_out(place, *tiny.sizes)
+    study.carry_out(place, tiny.size)
+    assert made
     assert page.read_bytes() == before
-    assert not [line for line in said if line.startswith(("recorded", "fitted", "replayed"))]
-    weights = {path: made[path] for path in made if path.suffix in (".safetensors", ".parquet")}
-    assert weights
-    assert {path: path.stat().st_mtime_ns for path in weights} == weights
+    assert not [line for line in said if line.startswith(("recorded", "judged"))]
+    assert {path: path.stat().st_mtime_ns for path in made} == made

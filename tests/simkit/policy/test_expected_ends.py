@@ -7,8 +7,7 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.policy.state import ExpectedEnds
-from simkit.policy.task import Allocation, Task
+from simkit.policy.task import Allocation, ExpectedEnds, Task
 
 ENDS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 9)), min_size=1, max_size=400)
 

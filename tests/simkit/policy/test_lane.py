@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.policy.claims import Gap
-from simkit.policy.lane import LONG, make_lane
+from simkit.policy.lane import LONG, make_lanes
 from simkit.policy.queue import TaskQueue
 from simkit.policy.task import Task
 
@@ -39,6 +39,7 @@ class Now:
 
     def __init__(self, tasks):
         self.queue, self.arrived = TaskQueue(1), list(tasks)
+        self.now = self.starts = self.releases = 0
         for task in tasks:
             self.queue.add(task)
 
@@ -69,7 +70,7 @@ def test_it_finds_what_a_look_at_every_task_finds(
     order, shortest_first, rows, free, slack, spare, parts
 ):
     tasks = tasks_of(rows)
-    state, lane = Now([]), make_lane(order(), None, [0])
+    state, (lane,) = Now([]), make_lanes(order(), None, [[0]])
     lane.alone = True
     for part in range(parts):  # they arrive in parts, so that rows are inserted
         state.arrived = tasks[part::parts]
@@ -122,7 +123,7 @@ def test_a_key_that_is_no_number_goes_last():
         def keys(self, state):
             return np.array([np.nan, inf, 1.0])
 
-    state, lane = Now(tasks_of([(1, 1, 0, 0)] * 3)), make_lane(Odd(), None, [0])
+    state, (lane,) = Now(tasks_of([(1, 1, 0, 0)] * 3)), make_lanes(Odd(), None, [[0]])
     lane.alone = True
     lane.update(state)
     assert [entry[3].index for entry in lane.entries] == [2, 0, 1]

@@ -1,16 +1,19 @@
-"""The rows, numbers and verdicts of the study of Launchpad: bars, rules and agents, agreement."""
+"""What the page of the study of Launchpad calls by name: rows, numbers, verdicts, pictures."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from simkit.analysis.intervals import Estimate
+from simkit.analysis.plot_style import COLOURS
 from simkit.learners.studies.green.judge import HEURISTICS, threshold_of
 from simkit.learners.studies.green.trainings import LATE_LEAVE, SMALL_POOL, drawn
 from simkit.learners.studies.launchpad.data import MIXES
 from simkit.learners.studies.launchpad.trainings import KINDS
-from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED
+from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED, parsed
+from simkit.learners.studies.pictures import Figure, distances, empty_figure
 from simkit.learners.studies.results import Results
 
 LARGE, SMALL = LATE_LEAVE.ready, SMALL_POOL.ready
@@ -34,33 +37,21 @@ TABLE_7_1: Final[Mapping[str, tuple[float, ...]]] = {
     "clone": (0.95, 0.99, 0.98), "offline": (0.91, 0.91, 0.87), "launch": (0.21, 0.21, 0.17),
 }  # fmt: skip
 """Kind → published action agreement for each of the three data."""
-BARS: Final[Mapping[str, tuple[str, str, Callable[[float], bool]]]] = {
-    "clone − QoS": ("clone", "qos", lambda gap: gap <= -1.0),
-    "offline − clone": ("offline", "clone", lambda gap: gap >= 1.0),
-    "offline − QoS": ("offline", "qos", lambda gap: gap >= -0.5),
-    "off + on − clone": ("launch", "clone", lambda gap: gap > 0.0),
-    "off + on − offline": ("launch", "offline", lambda gap: gap > 0.0),
-}
-"""Difference → its two kinds, and whether a mean in points meets the bar; at the pool of 15."""
-
-
 ALIKE: Final = 1.0
 """Points of value within which two candidates count as alike; published intervals: ±1.5 to 2.3."""
 NEAR: Final = 5.0
 """The most points by which an agreement may differ from the published one to count as the same."""
 
 
-def difference(bar: str, actions: str) -> str:
-    """Return the question for one of `BARS`."""
-    act, (mine, other, _) = ACTIONS[actions], BARS[bar]
-    baseline = other if other in RULES else act(f"{other}-combo")
-    return f"value | {act(f'{mine}-combo')} | pool {LARGE} | less={baseline} | percent"
+_MEETS: Final = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 
 
-def bar_met(results: Results, bar: str, actions: str) -> str:
-    """Return how many seeds meet a bar: ``2 of 3``."""
-    found = results.ask(difference(bar, actions))
-    met = [BARS[bar][2](gap) for gap in found.by_seed or (found.value,)]
+def seeds_met(results: Results, *rule: str) -> str:
+    """Return how many seeds meet ``QUESTION >= NUMBER`` by their means: ``2 of 3``."""
+    question, sign, least = parsed(" | ".join(rule))
+    found = results.ask(question)
+    each = found.by_seed or (found.value,)
+    met = [_MEETS[sign](gap, least) for gap in each]
     return f"{sum(met)} of {len(met)}"
 
 
@@ -98,9 +89,6 @@ def closest(results: Results, data: str) -> float:
     return 100 * float(results.values("agreement", "clone", f"pool {SMALL}, {data}")[0].max())
 
 
-# --- verdicts -------------------------------------------------------------------------------------
-
-
 def _verdict(holds: Callable[[str], bool]) -> str:
     """Return the verdict on a claim that does not say how actions are taken.
 
@@ -119,32 +107,18 @@ def _gaps(results: Results, act: str, mine: str, others: Iterable[str]) -> list[
     return [results.ask(f"{asked} | less={one} | percent") for one in arms]
 
 
-def above(results: Results, mine: str, *others: str) -> str:
-    """Return whether agents are surely above each of some others in value."""
-    return _verdict(lambda act: all(
-        gap.surely(0.0) for gap in _gaps(results, act, mine, others)
-    ))  # fmt: skip
+_RELATIONS: Final[Mapping[str, Callable[[Estimate], bool]]] = {
+    "above": lambda gap: gap.surely(0.0),
+    "below": lambda gap: gap.high is not None and gap.high < 0.0,
+    "alike": lambda gap: abs(gap.value) <= ALIKE,
+    "no worse": lambda gap: gap.value >= -ALIKE,
+}
 
 
-def below(results: Results, mine: str, *others: str) -> str:
-    """Return whether they are surely below."""
-    return _verdict(lambda act: all(
-        gap.high is not None and gap.high < 0.0 for gap in _gaps(results, act, mine, others)
-    ))  # fmt: skip
-
-
-def alike(results: Results, mine: str, *others: str) -> str:
-    """Return whether they are within `ALIKE` points."""
-    return _verdict(lambda act: all(
-        abs(gap.value) <= ALIKE for gap in _gaps(results, act, mine, others)
-    ))  # fmt: skip
-
-
-def no_worse(results: Results, mine: str, *others: str) -> str:
-    """Return whether they are at most `ALIKE` points below."""
-    return _verdict(lambda act: all(
-        gap.value >= -ALIKE for gap in _gaps(results, act, mine, others)
-    ))  # fmt: skip
+def stands(results: Results, how: str, mine: str, *others: str) -> str:
+    """Return whether agents stand in one of `_RELATIONS` to each of some others, in value."""
+    holds = _RELATIONS[how]
+    return _verdict(lambda act: all(map(holds, _gaps(results, act, mine, others))))
 
 
 def near_the_published(results: Results, kind: str) -> str:
@@ -166,7 +140,46 @@ def agreement_falls(results: Results) -> str:
     return _verdict(falls)
 
 
-FUNCTIONS: Final = (
-    each_training, bar_met, everyone, spread, closest, above, below, alike, no_worse,
-    near_the_published, agreement_falls,
-)  # fmt: skip
+_COLOURS: Final = dict(zip(ACTIONS, (COLOURS[0], COLOURS[1]), strict=True))
+
+
+def draw(results: Results) -> Figure:
+    """Draw points of value above QoS of rules and agents, with both pools."""
+    figure = empty_figure(9.0, 4.2)
+    left, right = figure.subplots(1, 2)
+    for axes, where, agents, title in (
+        (left, LATE_LEAVE, OF_FOUR_RULES, "data of four rules"),
+        (right, SMALL_POOL, OF_THREE_SETS, "three sets of data"),
+    ):
+        _panel(axes, results, where.ready, agents)
+        axes.set_title(f"{title}; pool of {where.ready}, load {where.load:.0%}", fontsize=9.5)
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
+    return figure
+
+
+def _panel(axes: Any, results: Results, pool: int, agents: Mapping[str, str]) -> None:
+    """Draw a row for each rule and kind of agent; each seed is a point with its interval."""
+    best = best_threshold_rule(results, pool)
+    rules = {"sjf": "SJF", "fcfs": "FCFS", "value": "HVF", best: "threshold rule"}
+    seeds = {arm: len(results.values("value", arm, f"pool {pool}")[0]) for arm in agents}
+    points = [("rules", arm, 0, float(row), COLOURS[5]) for row, arm in enumerate(rules)]
+    points += [
+        (f"{actions} actions", act(arm), seed,
+         row + 0.22 * (2 * way - 1) + 0.1 * (seed - (seeds[arm] - 1) / 2), _COLOURS[actions])
+        for row, arm in enumerate(agents, len(rules))
+        for way, (actions, act) in enumerate(ACTIONS.items())
+        for seed in range(seeds[arm])
+    ]  # fmt: skip
+    named = set[str]()
+    for label, arm, seed, at, colour in points:
+        asked = f"value | {arm} | pool {pool} | less=qos | seed={seed} | percent"
+        value, reach = distances(results, [asked])
+        axes.errorbar(value, [at], xerr=reach, fmt="o", markersize=3.5, color=colour,
+                      elinewidth=1.0, label=None if label in named else label)  # fmt: skip
+        named.add(label)
+    axes.axvline(0.0, color=COLOURS[5], linewidth=0.7)
+    labels = [*rules.values(), *(label.replace(" and SJF", ", SJF") for label in agents.values())]
+    axes.set_yticks(range(len(labels)), labels=labels, fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlabel("points of value above QoS")

@@ -1,4 +1,4 @@
-"""The rows, numbers and tables of the comparison with RLScheduler."""
+"""What the page of the comparison with RLScheduler calls by name: rows, numbers, verdicts."""
 
 from __future__ import annotations
 
@@ -11,26 +11,12 @@ import numpy as np
 from simkit.arrays import Floats
 from simkit.learners.studies.page import Rows
 from simkit.learners.studies.results import Results
-from simkit.learners.studies.rlscheduler.judge import (
-    OURS,
-    SCORER,
-    THEIRS,
-    case_of,
-    their_case,
-)
-from simkit.learners.studies.rlscheduler.logs import (
-    LOGS,
-    PUBLISHED,
-    RULES,
-    THEIR_RULES,
-    Agent,
-    Log,
-)
+from simkit.learners.studies.rlscheduler import judge, logs
 
 SLOWDOWN: Final = "bounded_slowdown"
 BARS: Final[Mapping[str, tuple[Sequence[str], float, str]]] = {
     "Lublin-1": (("saf", "log-r-n"), 1.0, "the better of saf and log-r-n"),
-    "SDSC-SP2": (tuple(RULES), 0.97, "the best rule"),
+    "SDSC-SP2": (tuple(logs.RULES), 0.97, "the best rule"),
     "HPC2N": (("f2",), 0.9, "this rule"),
     "Lublin-2": (("saf", "log-r-n"), 1.0, "the better of saf and log-r-n"),
 }
@@ -62,7 +48,7 @@ def geometric_mean(results: Results, arm: str, case: str) -> float:
 def bars(results: Results) -> Iterator[dict[str, str]]:
     """Yield whether each kind of scorer meets the bar of its log."""
     for log, (rules, most, words) in BARS.items():
-        case = case_of(log, "others")
+        case = judge.case_of(log, "others")
         rule = results.ranked(SLOWDOWN, case, rules)[0]
         limit = f"at most {most:g} of {words}: {rule}, {results.mean(SLOWDOWN, rule, case):.1f}"
         for arm in results.arms(SLOWDOWN, case):
@@ -74,7 +60,7 @@ def bars(results: Results) -> Iterator[dict[str, str]]:
 
 def best_rule(results: Results, case: str) -> str:
     """Return the rule with the lowest mean on a set of windows."""
-    return next(arm for arm in results.ranked(SLOWDOWN, case) if arm in RULES)
+    return next(arm for arm in results.ranked(SLOWDOWN, case) if arm in logs.RULES)
 
 
 def standings(results: Results, case: str) -> list[dict[str, str]]:
@@ -86,23 +72,26 @@ def standings(results: Results, case: str) -> list[dict[str, str]]:
 def published(results: Results) -> Rows:
     """Return the published table: orders and scorers by its rules; bold: below the agent's."""
     rows: list[Sequence[str]] = [
-        ("log", "backfilling", *(name.removeprefix("rlscheduler-") for name in THEIRS),
-         "published agent", *OURS, "scorer, mean of seeds", "its seeds"),
+        ("log", "backfilling", *(name.removeprefix("rlscheduler-") for name in judge.THEIRS),
+         "published agent", *judge.OURS, "scorer, mean of seeds", "its seeds"),
     ]  # fmt: skip
-    for log in LOGS:
+    for log in logs.LOGS:
         for backfilling in (False, True):
-            case, limit = their_case(log.name, backfilling=backfilling), log.published[backfilling]
+            case, limit = (
+                judge.their_case(log.name, backfilling=backfilling),
+                log.published[backfilling],
+            )
             mean = partial(results.mean, SLOWDOWN, case=case)
-            orders = {name: _shown(mean(name), limit) for name in (*THEIRS, *OURS)}
+            orders = {name: _shown(mean(name), limit) for name in (*judge.THEIRS, *judge.OURS)}
             rules = _still_the_rule(results, log, backfilling=backfilling)
             seeds = [
-                _shown(mean(SCORER, seed=seed), -np.inf if is_rule else limit) + "†" * is_rule
+                _shown(mean(judge.SCORER, seed=seed), -np.inf if is_rule else limit) + "†" * is_rule
                 for seed, is_rule in enumerate(rules)
             ]
             rows.append((
-                log.name, "yes" if backfilling else "no", *(orders[name] for name in THEIRS),
-                f"{limit:.2f}", *(orders[name] for name in OURS),
-                _shown(mean(SCORER), -np.inf if any(rules) else limit), ", ".join(seeds),
+                log.name, "yes" if backfilling else "no", *(orders[name] for name in judge.THEIRS),
+                f"{limit:.2f}", *(orders[name] for name in judge.OURS),
+                _shown(mean(judge.SCORER), -np.inf if any(rules) else limit), ", ".join(seeds),
             ))  # fmt: skip
     return rows
 
@@ -111,12 +100,15 @@ def _shown(value: float, limit: float) -> str:
     return f"**{value:.2f}**" if value < limit else f"{value:.2f}"
 
 
-def _still_the_rule(results: Results, log: Log, *, backfilling: bool) -> list[bool]:
+def _still_the_rule(results: Results, log: logs.Log, *, backfilling: bool) -> list[bool]:
     """Return for each seed whether its training found nothing better than its initial rule."""
-    case = their_case(log.name, backfilling=backfilling)
-    seeds = range(len(results.values(SLOWDOWN, SCORER, case)[0]))
+    case = judge.their_case(log.name, backfilling=backfilling)
+    seeds = range(len(results.values(SLOWDOWN, judge.SCORER, case)[0]))
     agents = [
-        [Agent(log.name, part, 0, seed, THEIR_RULES[backfilling]).name for part in log.parts]
+        [
+            logs.Agent(log.name, part, 0, seed, logs.THEIR_RULES[backfilling]).name
+            for part in log.parts
+        ]
         for seed in seeds
     ]
     return [any(name in results.facts["never better"] for name in names) for names in agents]
@@ -125,10 +117,10 @@ def _still_the_rule(results: Results, log: Log, *, backfilling: bool) -> list[bo
 def as_published(results: Results) -> str:
     """Return how many numbers of the paper's own orders equal the published table's."""
     cells = [
-        (results.mean(SLOWDOWN, name, their_case(log.name, backfilling=backfilling)), number)
-        for log in LOGS
+        (results.mean(SLOWDOWN, name, judge.their_case(log.name, backfilling=backfilling)), number)
+        for log in logs.LOGS
         for backfilling in (False, True)
-        for name, number in zip(THEIRS, PUBLISHED[log.name][backfilling], strict=True)
+        for name, number in zip(judge.THEIRS, logs.PUBLISHED[log.name][backfilling], strict=True)
     ]
     same = sum(f"{found:.2f}" == f"{number:.2f}" for found, number in cells)
     return f"{same} of their {len(cells)}"
@@ -137,9 +129,3 @@ def as_published(results: Results) -> str:
 def never_improved(results: Results) -> str:
     """Return the trainings whose scorer still is the initial rule."""
     return ", ".join(f"`{name}`" for name in results.facts["never better"])
-
-
-FUNCTIONS: Final = (
-    windows_won, median, geometric_mean, bars, best_rule, standings, published, as_published,
-    never_improved,
-)  # fmt: skip

@@ -1,4 +1,4 @@
-"""The rows, numbers and verdicts of the study of logs."""
+"""What the page of the study of logs calls by name: rows, numbers, verdicts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from simkit.learners.studies.results import BOUND, Results
 
 SLOWDOWN: Final = "bounded_slowdown"
 ORDERS: Final = (*RULES, "hold")
-
-# --- rows -----------------------------------------------------------------------------------------
 
 
 def best_rule(results: Results, log: str, metric: str = SLOWDOWN) -> str:
@@ -85,9 +83,6 @@ def share(results: Results, log: str, arm: str, known: str) -> str:
     return told(results, f"{TURNAROUND} | {name} | {log} | gap={fast} | percent : .0f ±")
 
 
-# --- numbers and verdicts -------------------------------------------------------------------------
-
-
 def over_best_rule(results: Results, arm: str, log: str) -> Estimate:
     """Return the slowdown of an arm over that of the best rule on a log."""
     against = best_rule(results, log)
@@ -114,9 +109,3 @@ def is_no_worse(results: Results, arm: str, log: str) -> bool:
 def closes_some(results: Results, arm: str, log: str) -> str:
     """Return the verdict on whether it closes some of the gap."""
     return judged(of_the_gap(results, arm, log), ">", 0.0)
-
-
-FUNCTIONS: Final = (
-    best_rule, fastest_rule, everyone, agents, windows, knowledge, share, over_best_rule,
-    of_the_gap, is_better, is_no_worse, closes_some,
-)  # fmt: skip

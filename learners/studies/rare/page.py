@@ -1,4 +1,4 @@
-"""The rows, numbers, verdicts and picture of the comparison with RARE."""
+"""What the page of the comparison with RARE calls by name: rows, numbers, verdicts, pictures."""
 
 from __future__ import annotations
 
@@ -62,9 +62,6 @@ def bars(results: Results, arm: str) -> str:
     return "met" if meets(results, arm) else "missed"
 
 
-# --- claims ---------------------------------------------------------------------------------------
-
-
 def _named(rules: str) -> Sequence[str]:
     """Return the rules that a claim names: the heuristics or two of them, perhaps within 12 h."""
     named = ("qos", "sjf") if rules.startswith("QoS and SJF") else tuple(HEURISTICS)
@@ -92,12 +89,6 @@ def surely_better(results: Results, least: str, rules: str, *places: str) -> boo
     ]
     enough = all(over_best_of(results, rules, place) >= float(least) for place in places)
     return enough and all(gap.surely(0.0) for gap in gaps)
-
-
-FUNCTIONS: Final = (rule_of, arms, bars, over_best_of, surely_better)
-
-
-# --- picture --------------------------------------------------------------------------------------
 
 
 def draw(results: Results) -> Figure:

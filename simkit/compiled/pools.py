@@ -1,0 +1,252 @@
+"""Pools of one resource as they run: what is free, what has started, what ends when.
+
+Every replay of pools begins with these functions; they differ in who starts. At an instant what
+ends comes first, then corrections of estimates and the jobs that are submitted, and then one
+decision in each pool, in turn: see `simkit.engine.events`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from simkit.arrays import Floats
+from simkit.compiled import heap
+from simkit.compiled.releases import Releases, add, no_releases, remove
+from simkit.machine_code import inner, records
+from simkit.policy.estimates import corrected
+from simkit.units import TIME_GRID
+
+__all__ = ["JOB", "Pools", "begin", "end_due", "next_instant", "note", "start", "submit"]
+
+JOB: Final = np.dtype([
+    ("submit", np.float64), ("work", np.float64), ("estimate", np.float64),
+    ("requested", np.float64), ("demand", np.float64), ("user", np.int64), ("pool", np.int64),
+    ("refused", np.int64), ("start", np.float64), ("expected_end", np.float64),
+])  # fmt: skip
+"""A job: its submission; how long it runs, to its end or until it is killed; its estimate at
+submission, written where it is learned; the request, NaN if unknown (all in s); what all instances
+ask for together; its user, from 0, -1 if unknown; its pool; whether it can never run; and when it
+started, NaN before, and is expected to end."""
+OVER: Final = np.dtype([("job", np.int64), ("time", np.float64)])
+"""A job that has ended, or was refused, and when."""
+ROW: Final = np.dtype([
+    ("time", np.float64), ("waiting", np.int64), ("running", np.int64), ("free", np.float64),
+])  # fmt: skip
+"""A row of the timeline, after a decision."""
+POOL: Final = np.dtype([
+    ("free", np.float64), ("waiting", np.int64), ("begin", np.int64), ("jobs", np.int64),
+])  # fmt: skip
+"""What is free; how many jobs wait; how many jobs the pools before have in all, and this one."""
+NOW: Final = np.dtype([
+    ("running", np.int64), ("started", np.int64), ("over", np.int64), ("submitted", np.int64),
+    ("corrections", np.int64), ("wakes", np.int64), ("changed", np.int64), ("noted", np.int64),
+])  # fmt: skip
+"""How many jobs run, have started, are over, were submitted; how many corrections and wake-ups are
+to come; whether anything has changed since the last decision; rows of the timeline."""
+
+_corrected: Any = inner(corrected)
+
+
+class Pools(NamedTuple):
+    """Jobs, and where they stand."""
+
+    job: Any
+    """(J,) in order of submission."""
+    pool: Any
+    """(P,) the pools."""
+    now: Any
+    """(1,)"""
+    end: Any
+    """(J,) heap of the ends of what runs, with its numbers in order of start."""
+    started: Any
+    """(J,) job by number."""
+    over: Any
+    """(J,) in order."""
+    releases: Releases
+    correction: Any
+    """(J,) heap of the times at which estimates are outlived, with the jobs."""
+    recent: Any
+    """(users, 1 + last) how many run times of each user have been seen, and the last of them, the
+    newest first."""
+    additions: Any
+    """Those of the correction; see `estimates.CORRECTIONS`."""
+    looks_ahead: bool
+    """Whether expected ends matter."""
+
+
+def begin(
+    job: Any, capacity: Floats, looks_ahead: bool, learns_from: int, additions: Floats
+) -> Pools:
+    """Return empty pools.
+
+    Args:
+        job: (J,) the jobs, in order of submission.
+        capacity: (P,) what is free while nothing runs.
+        looks_ahead: whether expected ends matter.
+        learns_from: last run times of a user whose mean is the estimate; 0: it is not learned.
+        additions: of the correction.
+    """
+    count = len(job)
+    users = int(job["user"].max(initial=-1)) + 1 if learns_from else 0
+    pool = records(np.zeros(len(capacity), POOL))
+    pool["free"] = capacity
+    pool["jobs"] = np.bincount(job["pool"], minlength=len(capacity))
+    pool["begin"] = np.cumsum(pool["jobs"]) - pool["jobs"]
+    return Pools(
+        records(job),
+        pool,
+        records(np.zeros(1, NOW)),
+        records(np.empty(count, heap.ENTRY)),
+        np.empty(count, np.int64),
+        records(np.empty(count, OVER)),
+        no_releases(pool["jobs"] if looks_ahead else np.zeros(len(capacity), np.int64)),
+        records(np.empty(count if len(additions) > 0 else 0, heap.ENTRY)),
+        np.zeros((users, 1 + learns_from)),
+        additions,
+        looks_ahead,
+    )
+
+
+@inner
+def next_instant(pools: Pools) -> float:
+    """Return when the next job comes or ends, or outlives its estimate; infinity: nothing does."""
+    now, time = pools.now[0], np.inf
+    if now.submitted < len(pools.job):
+        time = pools.job[now.submitted].submit
+    if now.running > 0:
+        time = min(time, pools.end[0].time)
+    if now.corrections > 0:
+        time = min(time, pools.correction[0].time)
+    return time
+
+
+@inner
+def start(pools: Pools, job: int, time: float) -> None:
+    """Start a job that fits."""
+    now, one = pools.now[0], pools.job[job]
+    ends = time + one.work
+    one.start = time
+    one.expected_end = time + one.estimate
+    pools.started[now.started] = job
+    heap.push(pools.end, now.running, ends, now.started)
+    now.started += 1
+    now.running += 1
+    pools.pool[one.pool].free -= one.demand
+    if pools.looks_ahead:
+        add(pools.releases, one.pool, one.expected_end, job, one.demand)
+    if len(pools.additions) > 0:
+        _correct_at_end(pools, job, time, ends)
+
+
+@inner
+def _correct_at_end(pools: Pools, job: int, time: float, ends: float) -> None:
+    """Correct the estimate when its expected end comes, unless the job will have ended by then."""
+    due = max(pools.job[job].expected_end, time)
+    if due < ends:
+        heap.push(pools.correction, pools.now[0].corrections, due, job)
+        pools.now[0].corrections += 1
+
+
+@inner
+def end_due(pools: Pools, time: float) -> int:
+    """End the jobs whose work is done, then correct outlived estimates; return how many ended.
+
+    Those are the last ones of `Pool.over`. What changed is noted in `NOW`.
+    """
+    now, ended = pools.now[0], 0
+    while now.running > 0 and pools.end[0].time == time:
+        job = pools.started[heap.pop(pools.end, now.running)]
+        one = pools.job[job]
+        now.running -= 1
+        pools.pool[one.pool].free += one.demand
+        if pools.looks_ahead:
+            remove(pools.releases, one.pool, one.expected_end, job)
+        if len(pools.recent) > 0 and one.user >= 0:
+            _learn(pools.recent, one.user, one.work)
+        _is_over(pools, job, time)
+        ended += 1
+    while now.corrections > 0 and pools.correction[0].time == time:
+        job = heap.pop(pools.correction, now.corrections)
+        now.corrections -= 1
+        _correct(pools, job, time)
+    return ended
+
+
+@inner
+def _is_over(pools: Pools, job: int, time: float) -> None:
+    now = pools.now[0]
+    pools.over[now.over].job, pools.over[now.over].time = job, time
+    now.over += 1
+    now.changed = 1
+
+
+@inner
+def _learn(recent: Any, user: int, run_s: float) -> None:
+    """Take in a run time of a user."""
+    for row in range(recent.shape[1] - 1, 1, -1):
+        recent[user, row] = recent[user, row - 1]
+    recent[user, 1] = run_s
+    recent[user, 0] += 1
+
+
+@inner
+def _correct(pools: Pools, job: int, time: float) -> None:
+    """Expect a later end of a job that has outlived its estimate."""
+    one = pools.job[job]
+    executed = time - one.start
+    estimate = _corrected(one.estimate, one.requested, executed, pools.additions)
+    if estimate <= executed:
+        return
+    if pools.looks_ahead:
+        remove(pools.releases, one.pool, one.expected_end, job)
+        add(pools.releases, one.pool, one.start + estimate, job, one.demand)
+    one.expected_end = one.start + estimate
+    pools.now[0].changed = 1
+    _correct_at_end(pools, job, time, one.start + one.work)
+
+
+@inner
+def submit(pools: Pools, time: float, newcomers: Any) -> int:
+    """Submit the jobs of an instant; write those that can run to `newcomers`; return how many."""
+    now, count = pools.now[0], 0
+    while now.submitted < len(pools.job) and pools.job[now.submitted].submit == time:
+        job = now.submitted
+        now.submitted += 1
+        now.changed = 1
+        if pools.recent.shape[1] > 1:
+            pools.job[job].estimate = _learned(pools, job)
+        if pools.job[job].refused > 0:
+            _is_over(pools, job, time)
+        else:
+            newcomers[count] = job
+            count += 1
+    return count
+
+
+@inner
+def _learned(pools: Pools, job: int) -> float:
+    """Return a job's estimate: the mean of its user's last run times, at most the request."""
+    one, recent = pools.job[job], pools.recent
+    estimate, last = one.estimate, recent.shape[1] - 1
+    if one.user >= 0 and recent[one.user, 0] >= last:
+        total = 0.0
+        for row in range(last, 0, -1):
+            total += recent[one.user, row]
+        mean = np.rint(total / last / TIME_GRID) * TIME_GRID
+        estimate = mean if np.isnan(one.requested) else min(mean, estimate)
+    return np.rint(estimate / TIME_GRID) * TIME_GRID  # type: ignore[no-any-return]
+
+
+@inner
+def note(pools: Pools, timeline: Any, time: float) -> None:
+    """Write a row of the timeline, after a decision."""
+    now = pools.now[0]
+    row = timeline[now.noted]
+    row.time, row.waiting, row.running, row.free = time, 0, now.running, 0.0
+    for one in pools.pool:
+        row.waiting += one.waiting
+        row.free += one.free
+    now.noted += 1
+    now.changed = 0

@@ -1,0 +1,269 @@
+"""A whole run of a pool in machine code: from the workload's columns to the recorder's rows.
+
+It leaves the same rows, in the same order, as the engine does with `simkit.policy.PoolRule`'s
+policy; `simkit.compiled.scope` says where it may take its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from simkit.arrays import Bools, Floats, Ints, stream
+from simkit.compiled import replay_changing, replay_fixed, replay_planned
+from simkit.compiled.orders import KEPT, Order, write_keys
+from simkit.compiled.pools import JOB, ROW, Pools, begin
+from simkit.compiled.replay_changing import no_line
+from simkit.compiled.replay_fixed import no_gaps, no_queue
+from simkit.compiled.replay_planned import no_places
+from simkit.engine.recorder import CHUNK, Outcome, Recorder, Status, append_rows
+from simkit.engine.submission import Submission
+from simkit.machine_code import records
+from simkit.policy import Policy, SystemInfo
+from simkit.policy.estimates import CORRECTIONS, Correction, Predictor, UserMean
+from simkit.policy.pool_rule import NUMBERS, ChangingForm, PoolRule
+from simkit.rules import Rules
+from simkit.sections import or_infinite
+from simkit.workload import Workload
+from simkit.workload.cluster import Cluster
+
+__all__ = ["PoolRun", "replay_pool"]
+
+_BLOCK: Final = 2048  # jobs whose estimates are asked for at a time, as the engine does
+_KILLED: Final = "requested time is over"
+
+
+class PoolRun(NamedTuple):
+    """What a compiled replay did."""
+
+    decisions_made: int
+    now: float
+    """Time of the last of them, s."""
+
+
+class _Replayed(NamedTuple):
+    """Where everything stands at the end of a replay."""
+
+    job: Any
+    """(J,) records, as in `pool.JOB`."""
+    killed: Bools
+    """(J,) whether each is killed when its request is over."""
+    over: Any
+    """(J,) what ended or was refused, in that order."""
+    machine: Ints
+    """(P,) the machine of each pool."""
+
+
+def replay_pool(
+    policy: Policy,
+    rule: PoolRule,
+    workload: Workload,
+    cluster: Cluster,
+    recorder: Recorder,
+    *,
+    rules: Rules,
+    predictor: Predictor,
+    correction: Correction = "none",
+    seed: int = 0,
+) -> PoolRun | None:
+    """Replay a workload that is in scope, and write its rows.
+
+    Returns None, and writes nothing, if it goes on for longer than the rules' simulated time.
+    """
+    first_s = float(workload.submit_time_s[0]) if len(workload) else 0.0
+    info = SystemInfo(
+        cluster.resources, cluster.machine_names, cluster.capacity.copy(), cluster.partitions,
+        workload.epoch_s, first_s,
+    )  # fmt: skip
+    policy.reset(info, stream(seed, "policy"))
+    machines = [partition.machines or (0,) for partition in cluster.partitions]
+    capacity = cluster.capacity[[one for (one,) in machines], 0]
+    job, killed = _jobs(workload, cluster, predictor, rules, seed)
+    submission = Submission(workload, cluster, predictor)
+    keys = _keys(rule, job, submission, predictor, seed)
+    additions = np.array(CORRECTIONS[correction], np.float64)
+    last = predictor.last if isinstance(predictor, UserMean) else 0
+    pools = begin(job, capacity, rule.overtaking != "none", last, additions)
+    go_on = _kernel(rule, pools, keys, learned=last > 0)
+    last_s = first_s + or_infinite(rules.limits.simulated_time)
+    timelines = list(_timelines(pools, go_on, last_s))
+    if pools.now["over"][0] < len(job) or (timelines and timelines[-1]["time"][-1] > last_s):
+        return None
+    recorder.capacity = [float(amount) for amount in cluster.capacity.sum(axis=0)]
+    recorder.correction = correction
+    if submission.routing.only is None:
+        names = [partition.name for partition in cluster.partitions]
+        recorder.routed = names, np.where(job["refused"] > 0, -1, job["pool"])
+    done = _Replayed(job, killed, pools.over, np.array(machines)[:, 0])
+    _write(recorder, workload, submission, done)
+    for timeline in timelines if recorder.keeps_timeline else ():
+        zero = np.zeros(len(timeline))
+        columns = timeline["time"], timeline["waiting"], zero, timeline["running"], timeline["free"]
+        append_rows(recorder.timeline, *columns)
+        recorder.flush()
+    recorder.close()
+    now = float(timelines[-1]["time"][-1]) if timelines else 0.0
+    return PoolRun(sum(map(len, timelines)), now)
+
+
+def _timelines(pools: Pools, go_on: Callable[[Any], bool], last_s: float) -> Iterator[Any]:
+    """Replay everything, or what happens up to a time; yield the timeline in parts."""
+    over = False
+    while not over:
+        timeline = records(np.empty(CHUNK, ROW))
+        pools.now["noted"] = 0
+        over = go_on(timeline)
+        if noted := int(pools.now["noted"][0]):
+            yield timeline[:noted]
+            if timeline["time"][noted - 1] > last_s:
+                return
+
+
+def _jobs(
+    workload: Workload, cluster: Cluster, predictor: Predictor, rules: Rules, seed: int
+) -> tuple[Any, Bools]:
+    """Return (J,) the jobs' records, and which of them are killed at their limit."""
+    count = len(workload)
+    job = records(np.zeros(count, JOB))
+    predictor.reset(workload, stream(seed, "predictor"))
+    for row in range(0, count, _BLOCK):
+        job["estimate"][row : row + _BLOCK] = predictor.estimates(row, min(row + _BLOCK, count))
+    job["submit"], job["requested"] = workload.submit_time_s, workload.requested_time_s
+    job["demand"] = workload.request[:, 0] * workload.instances
+    job["pool"] = _routed(workload, cluster, job["demand"])
+    job["refused"] = job["pool"] < 0
+    job["pool"] = np.maximum(job["pool"], 0)
+    _, users = np.unique(workload.user, return_inverse=True)
+    job["user"] = np.where(workload.user < 0, -1, users)
+    job["start"] = np.nan
+    run = workload.longest_run_time_s()
+    limit = np.broadcast_to(rules.killed_after_s(workload.requested_time_s), count)
+    killed: Bools = limit < run
+    job["work"] = np.where(killed, limit, run)
+    return job, killed
+
+
+def _routed(workload: Workload, cluster: Cluster, demand: Floats) -> Ints:
+    """Return (J,) the row of the partition to which each job goes, as `Routing` does; -1: none."""
+    found = np.full(len(workload), -1)
+    requested = workload.requested_time_s
+    requests, kind = np.unique(workload.request[:, 0], return_inverse=True)
+    for row, one in enumerate(cluster.partitions):
+        room = [cluster.most_instances((each,), one.machines) for each in requests.tolist()]
+        admitted = workload.instances <= np.array([*room, 0])[kind]
+        admitted &= ~(requested > one.max_time_s) & ~(demand > one.max_demand)
+        if one.max_time_s < np.inf:
+            admitted &= ~np.isposinf(requested)
+        if one.queues or one.partitions:
+            named = np.isin(workload.queue, list(one.queues))
+            admitted &= named | np.isin(workload.partition, list(one.partitions))
+        found = np.where((found < 0) & admitted, row, found)
+    return found
+
+
+def _keys(
+    rule: PoolRule, job: Any, submission: Submission, predictor: Predictor, seed: int
+) -> Floats | None:
+    """Return (J,) the keys that jobs keep; None for an order that changes."""
+    if isinstance(rule.form, ChangingForm):
+        return None
+    if rule.form.formula is not None:
+        keys = np.empty(len(job))
+        write_keys(NUMBERS[rule.form.formula], job, keys)
+        return keys
+    predictor.reset(submission.workload, stream(seed, "predictor"))
+    blocks = range(0, len(job), _BLOCK)
+    tasks = (task for row in blocks for task in submission.tasks(row, min(row + _BLOCK, len(job))))
+    return np.fromiter((rule.order.key(task) for task in tasks), np.float64, len(job))
+
+
+def _kernel(
+    rule: PoolRule, pools: Pools, keys: Floats | None, *, learned: bool
+) -> Callable[[Any], bool]:
+    """Return what goes on with the replay until a timeline is full, and says whether it is over."""
+    job, shortest_first = pools.job, rule.overtaking == "easy, shortest first"
+    reads = getattr(rule.order, "reads_estimates", True)
+    if rule.overtaking in ("all", "all, by start"):
+        order, held = _order(rule, job, keys, learned=learned and reads), no_places(pools)
+        by_start = rule.overtaking == "all, by start"
+        return lambda timeline: replay_planned.replay(pools, order, held, by_start, timeline)
+    gaps = no_gaps(len(pools.pool))
+    if keys is None or (learned and (reads or shortest_first)):
+        order, line = _order(rule, job, keys, learned=learned and reads), no_line(len(job))
+        return lambda timeline: replay_changing.replay(
+            pools, order, gaps, line, shortest_first, timeline
+        )
+    queue = no_queue(pools, keys, shortest_first=shortest_first)
+    newcomers = np.empty(len(job), np.int64)
+    return lambda timeline: replay_fixed.replay(pools, queue, gaps, newcomers, timeline)
+
+
+def _order(rule: PoolRule, job: Any, keys: Floats | None, *, learned: bool) -> Order:
+    """Return the order as the kernels take it; `learned`: keys are made at submission."""
+    count, users = len(job), int(job["user"].max(initial=-1)) + 1
+    nobody = np.empty((0, 3))
+    if isinstance(rule.form, ChangingForm):
+        factor = np.ascontiguousarray(rule.form.factor(job["demand"].copy()))
+        recent = np.zeros((users, 3)) if rule.form.predicts else nobody
+        number = NUMBERS[rule.form.formula]
+        return Order(KEPT, number, rule.form.predicts, np.zeros(count), factor, recent)
+    assert keys is not None
+    fixed = NUMBERS[rule.form.formula] if learned and rule.form.formula else KEPT
+    return Order(fixed, KEPT, False, keys, np.zeros(0), nobody)
+
+
+def _write(recorder: Recorder, workload: Workload, submission: Submission, done: _Replayed) -> None:
+    """Write the rows of a replay, a chunk at a time."""
+    row, time = done.over["job"], done.over["time"]
+    reasons = _reasons(recorder, submission, done)
+    for begin_row in range(0, len(row), CHUNK):
+        part = slice(begin_row, begin_row + CHUNK)
+        _write_ends(recorder, workload, done, row[part], time[part], reasons[part])
+        recorder.flush()
+
+
+def _reasons(recorder: Recorder, submission: Submission, done: _Replayed) -> Floats:
+    """Return (J,) the numbers of the reasons of what is over; note the refusals as events."""
+    row = done.over["job"]
+    refused, killed = done.job["refused"][row] > 0, done.killed[row]
+    reasons = np.zeros(len(row))
+    routing = submission.routing
+    for place in np.flatnonzero(refused | killed).tolist():
+        job = int(row[place])
+        if refused[place]:
+            task = submission.tasks(job, job + 1)[0]
+            text = routing.refusal(task, routing.only) if routing.only else routing.send([task])
+            recorder.events.append((float(done.over["time"][place]), "rejected", job, -1, -1, text))
+            reasons[place] = recorder.reason(text)
+        else:
+            reasons[place] = recorder.reason(_KILLED)
+    return reasons
+
+
+def _write_ends(
+    recorder: Recorder, workload: Workload, done: _Replayed, row: Any, time: Floats, reason: Floats
+) -> None:
+    """Write the rows of jobs that are over: of each its allocation, its task and itself."""
+    one = done.job[row]
+    refused, killed = one["refused"] > 0, done.killed[row] & (one["refused"] == 0)
+    place, zero, never = row.astype(np.float64), np.zeros(len(row)), np.full(len(row), np.nan)
+    ran, size = ~refused, workload.instances[row].astype(np.float64)
+    outcome = np.where(killed, float(Outcome.KILLED), float(Outcome.FINISHED))
+    status = np.where(refused, float(Status.REJECTED), np.where(killed, float(Status.KILLED), 0.0))
+    start, end = one["start"], np.where(refused, np.nan, time)
+    ready = np.where(refused, np.nan, one["submit"])
+    attempts = np.where(refused, 0.0, 1.0)
+    run = np.where(refused, np.nan, one["work"])
+    append_rows(
+        recorder.allocations,
+        place[ran], place[ran], start[ran], time[ran], outcome[ran], attempts[ran],
+    )  # fmt: skip
+    machine = done.machine[one["pool"]].astype(np.float64)
+    append_rows(recorder.pieces, machine[ran], zero[ran], size[ran], attempts[ran])
+    append_rows(recorder.tasks, place, ready, start, end, status)
+    append_rows(
+        recorder.jobs,
+        place, start, end, run, one["estimate"], zero, zero, attempts, status, reason, never,
+    )  # fmt: skip

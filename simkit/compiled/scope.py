@@ -1,0 +1,160 @@
+"""Which engine replays a run: the compiled one where it covers everything, else SimPy's.
+
+`choose` says which, and why not the other; `auto` compiles nothing for a short run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+import numpy as np
+
+from simkit import machine_code
+from simkit.errors import ScenarioError
+from simkit.policy.estimates import Predictor, UserMean
+from simkit.policy.pool_rule import FixedForm, PoolRule
+from simkit.rules import Rules
+from simkit.text import counted
+from simkit.workload import Workload
+from simkit.workload.cluster import Cluster
+
+__all__ = ["FROM_JOBS", "Chosen", "Engine", "choose", "module_of", "why_not_compiled"]
+
+Engine = Literal["auto", "simpy", "compiled"]
+FROM_JOBS: Final = 20_000
+"""Jobs from which on `auto` takes the compiled engine: below, importing numba costs more."""
+LEAST_DECISIONS: Final = 100_000
+"""No compiled replay makes so many decisions in a row without a job that comes or ends."""
+
+
+class Chosen(NamedTuple):
+    """The engine of a run."""
+
+    name: Literal["simpy", "compiled"]
+    why: str
+    """Why not the other; empty if that was not asked for."""
+    rule: PoolRule | None = None
+    """The policy's rule, for the compiled one."""
+
+
+def choose(
+    engine: Engine, policy: Any, workload: Workload, cluster: Cluster, rules: Rules,
+    predictor: Predictor, others: Sequence[str] = (),
+) -> Chosen:  # fmt: skip
+    """Return the engine of a run.
+
+    Args:
+        engine: what the scenario asks for.
+        policy: that of the run, like the arguments that follow.
+        workload: its jobs.
+        cluster: its machines.
+        rules: its rules.
+        predictor: its estimator.
+        others: parts of the run that no compiled replay has, such as a site's power.
+
+    Raises ScenarioError if the compiled engine is asked for and does not cover the run, with all
+    reasons.
+    """
+    if engine == "simpy":
+        return Chosen("simpy", "engine: simpy")
+    rule = pool_rule_of(policy)
+    reasons = list(why_not_compiled(rule, workload, cluster, rules, predictor, others))
+    if engine == "compiled" and reasons:
+        listed = "; ".join(reasons)
+        raise ScenarioError(
+            f"engine: compiled does not cover this run: {listed}; change that, or use "
+            "engine: auto or simpy"
+        )
+    if reasons:
+        return Chosen("simpy", "; ".join(reasons))
+    if engine == "auto" and len(workload) < FROM_JOBS:
+        few = f"{counted(len(workload), 'job')}; auto compiles from {FROM_JOBS:,} jobs on"
+        return Chosen("simpy", few)
+    assert isinstance(rule, PoolRule)
+    return Chosen("compiled", "", rule)
+
+
+def module_of(rule: PoolRule) -> str:
+    """Return the file that replays by a rule, as long as nothing is learned."""
+    if rule.overtaking in ("all", "all, by start"):
+        return "replay_planned"
+    return "replay_fixed" if isinstance(rule.form, FixedForm) else "replay_changing"
+
+
+def pool_rule_of(policy: Any) -> PoolRule | str:
+    """Return a policy's rule, or why it has none."""
+    ask = getattr(policy, "pool_rule", None)
+    if ask is None:
+        return f"policy {type(policy).__name__} has no compiled form"
+    found: PoolRule | str = ask()
+    return found
+
+
+def why_not_compiled(
+    rule: PoolRule | str, workload: Workload, cluster: Cluster, rules: Rules, predictor: Predictor,
+    others: Sequence[str] = (),
+) -> Iterator[str]:  # fmt: skip
+    """Yield what of a run the compiled engine does not cover."""
+    if not machine_code.is_there():
+        yield "numba is not installed (pip install 'simkit-cluster[fast]')"
+    yield from others
+    yield from _of_cluster(cluster)
+    yield from _of_workload(workload)
+    yield from _of_rules(rules)
+    if isinstance(rule, str):
+        yield rule
+        return
+    predicts = predictor.learns or getattr(rule.form, "predicts", False)
+    if predicts and len(cluster.partitions) > 1:
+        yield "run times are learned across partitions"
+    if not predictor.learns:
+        return
+    if type(predictor) is not UserMean:
+        yield f"estimates by {type(predictor).__name__} are learned during the run"
+    elif _reads_estimates_by_task(rule):
+        yield f"order {type(rule.order).__name__} of learned estimates has no compiled form"
+
+
+def _reads_estimates_by_task(rule: PoolRule) -> bool:
+    form = rule.form
+    reads = getattr(rule.order, "reads_estimates", True)
+    return isinstance(form, FixedForm) and form.formula is None and reads
+
+
+def _of_cluster(cluster: Cluster) -> Iterator[str]:
+    """Yield what is not a pool of one resource that stays as it is."""
+    (machines, resources), parts = cluster.capacity.shape, cluster.partitions
+    own = [part.machines or tuple(range(machines)) for part in parts]
+    if sorted(row for rows in own for row in rows) != list(range(machines)):
+        yield "partitions share machines, or leave some out"
+    elif machines > len(own):
+        yield f"the cluster has {machines:,} machines, not a pool for each partition"
+    if resources > 1:
+        yield f"the machines have {resources} resources"
+    if any(min(part.max_running_per_user, part.max_waiting_per_user) < np.inf for part in parts):
+        yield "partitions limit their users"
+    if any(part.preempt is not None for part in parts):
+        yield "partitions are preempted"
+    if cluster.maintenance or cluster.changes or cluster.absent or cluster.failures is not None:
+        yield "capacity changes"
+
+
+def _of_workload(workload: Workload) -> Iterator[str]:
+    """Yield what jobs are that is not rigid."""
+    if workload.tasks != len(workload) or not bool(np.all(workload.gang)):
+        yield "jobs have several tasks, or instances that start one by one"
+    if workload.has_releases or len(workload.parent):
+        yield "jobs wait for others"
+    if workload.request.shape[1] != 1:
+        yield "jobs ask for several resources"
+
+
+def _of_rules(rules: Rules) -> Iterator[str]:
+    """Yield which rules are not the usual ones."""
+    if rules.admission.slots is not None or rules.admission.late != "stay":
+        yield "admission limits what the policy sees"
+    if rules.scheduling.period_s is not None:
+        yield "decisions are made at multiples of a time"
+    if rules.limits.decisions is not None and rules.limits.decisions < LEAST_DECISIONS:
+        yield "limits.decisions is low"

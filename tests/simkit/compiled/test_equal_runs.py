@@ -1,0 +1,88 @@
+"""The compiled engine leaves the same records as SimPy's: the digests are equal.
+
+The scenarios are random and small, with what makes trouble: ties, jobs without length, kills at the
+limit, learned and corrected estimates, jobs that are too large, endless requests. `slow` are whole
+logs, each with every order in scope.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pool_scenarios import BACKFILLS, CHANGING, ESTIMATES, FIXED, drawn
+
+import simkit
+
+pytestmark = pytest.mark.xdist_group("compiled")
+
+SEEDS = 2000
+PART = 50
+
+
+def differing(first: int, last: int) -> list[int]:
+    """Return the seeds of random scenarios whose digests are not equal."""
+    return [
+        seed
+        for seed in range(first, last)
+        if drawn(seed).played("compiled").digest != drawn(seed).played("simpy").digest
+    ]
+
+
+def test_random_scenarios() -> None:
+    assert differing(0, PART) == []
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("first", range(PART, SEEDS, PART))
+def test_more_random_scenarios(first: int) -> None:
+    assert differing(first, first + PART) == []
+
+
+def test_scenarios_have_what_makes_trouble() -> None:
+    """Kills, refusals and corrections occur, and every order, backfilling rule and estimate."""
+    scenarios = [drawn(seed) for seed in range(400)]
+    chosen = [one.overrides for one in scenarios]
+    assert {one["policy.order"] for one in chosen} == {*FIXED, *CHANGING}
+    assert [b for b in BACKFILLS if all(one["policy.backfill"] != b for one in chosen)] == []
+    assert [e for e in ESTIMATES if all(one["estimates"] != e for one in chosen)] == []
+    statuses = [drawn(seed).played("simpy").jobs["status"].to_list() for seed in range(40)]
+    assert {status for found in statuses for status in found} == {"finished", "killed", "rejected"}
+
+
+LOGS = (
+    "CTC-SP2-1996-3.1-cln", "DOST-ASTI_COARE-Saliksik-2020-cln", "HPC2N-2002-2.2-cln",
+    "KTH-SP2-1996-2.1-cln", "LLNL-Thunder-2007-1.1-cln", "NASA-iPSC-1993-3.1-cln",
+    "SDSC-BLUE-2000-4.2-cln", "SDSC-SP2-1998-4.2-cln", "lublin2", "lublin_256", "theta_2022",
+)  # fmt: skip
+PLANNED_JOBS = 4000
+"""First jobs of a log under conservative backfilling, which SimPy takes long for."""
+
+
+def pairs() -> Iterator[Any]:
+    """Yield every log with every order and backfilling rule."""
+    for log in LOGS:
+        for order in (*FIXED, *CHANGING):
+            for backfill in BACKFILLS:
+                name = backfill if isinstance(backfill, str) else "-".join(backfill.values())
+                yield pytest.param(log, order, backfill, id=f"{log}-{order}-{name}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("log", "order", "backfill"), pairs())
+def test_logs(log: str, order: str, backfill: Any) -> None:
+    folder = os.environ.get("SIMKIT_DATA")
+    if folder is None:
+        pytest.skip("set SIMKIT_DATA to the folder of the traces")
+    scenario: dict[str, Any] = {
+        "workload": {"type": "swf", "path": str(Path(folder, "swf", f"{log}.swf.gz"))},
+        "policy": {"order": order, "backfill": backfill},
+    }
+    if "conservative" in str(backfill):
+        scenario["workload"]["window"] = {"jobs": PLANNED_JOBS}
+    runs = [simkit.simulate({**scenario, "engine": name}) for name in ("compiled", "simpy")]
+    assert runs[0].info["engine"]["name"] == "compiled"
+    assert runs[0].digest == runs[1].digest

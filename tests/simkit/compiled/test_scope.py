@@ -1,0 +1,96 @@
+"""Which engine replays a run, and what is said of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_runs import a_bag, a_gang, make_jobs
+
+import simkit
+from simkit.compiled import scope
+from simkit.errors import LimitError, ScenarioError
+from simkit.policies.orderings import SAF
+from simkit.policy.ordered import OrderedPolicy
+from simkit.workload import Workload
+from simkit.workload.cluster import Cluster
+
+SMALL = {"workload": {"type": "lublin", "jobs": 40, "processors": 64}}
+RIGID = make_jobs((0.0, a_gang(1, 5.0)))
+POOL = Cluster.pool({"processors": 4.0})
+
+
+def run_of(engine: str, **keys: Any) -> simkit.Run:
+    return simkit.simulate({**SMALL, "engine": engine, **keys})
+
+
+def test_a_run_says_which_engine_and_why_not_the_other() -> None:
+    assert run_of("simpy").info["engine"] == {"name": "simpy", "why": "engine: simpy"}
+    assert run_of("compiled").info["engine"] == {"name": "compiled", "why": ""}
+    few = "40 jobs; auto compiles from 20,000 jobs on"
+    assert run_of("auto").info["engine"] == {"name": "simpy", "why": few}
+
+
+def test_auto_compiles_from_a_number_of_jobs_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scope, "FROM_JOBS", 40)
+    assert run_of("auto").info["engine"]["name"] == "compiled"
+
+
+def test_the_engine_changes_neither_digest_nor_portable_scenario() -> None:
+    runs = [run_of(engine) for engine in ("auto", "simpy", "compiled")]
+    assert len({run.digest for run in runs}) == 1
+    assert all("engine" not in run.info["portable_scenario"] for run in runs)
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({"workload": make_jobs((0.0, a_bag(3, 5.0)))}, "instances that start one by one"),
+        ({"cluster": Cluster(("processors",), ("a", "b"), np.full((2, 1), 4.0))}, "2 machines"),
+        ({"overrides": {"policy.order": "multifactor"}}, "order Multifactor has no compiled form"),
+        ({"overrides": {"policy.backfill": "hold"}}, "policy HoldPolicy has rules of its own"),
+        ({"overrides": {"scheduling.every": "60s"}}, "multiples of a time"),
+        ({"overrides": {"admission.slots": 5}}, "admission limits"),
+        ({"policy": OrderedPolicy(type("Mine", (SAF,), {})())}, "order Mine has no compiled form"),
+    ],
+)
+def test_what_is_not_covered_is_refused_with_the_reason(facts: Any, reason: str) -> None:
+    given = {"workload": RIGID, "cluster": POOL, **facts}
+    with pytest.raises(ScenarioError, match=reason):
+        simkit.simulate({**SMALL, "engine": "compiled"}, **given)
+    assert reason in simkit.simulate(SMALL, **given).info["engine"]["why"]
+
+
+def test_all_reasons_are_told_at_once() -> None:
+    overrides = {"admission.slots": 5, "scheduling.every": "60s"}
+    with pytest.raises(ScenarioError, match=r"admission limits.*multiples of a time"):
+        simkit.simulate({**SMALL, "engine": "compiled"}, overrides=overrides)
+
+
+def test_without_numba_everything_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scope.machine_code, "is_there", lambda: False)
+    monkeypatch.setattr(scope, "FROM_JOBS", 1)
+    assert "numba is not installed" in run_of("auto").info["engine"]["why"]
+    with pytest.raises(ScenarioError, match="simkit-cluster\\[fast\\]"):
+        run_of("compiled")
+
+
+def test_a_limit_of_simulated_time_is_met_as_by_simpy() -> None:
+    for engine in ("simpy", "compiled"):
+        with pytest.raises(LimitError, match="simulated time are over"):
+            run_of(engine, limits={"simulated_time": "1h"})
+
+
+def test_no_jobs_at_all() -> None:
+    nothing, whole = np.empty(0), np.empty(0, np.int64)
+    empty = Workload(
+        ("processors",), whole, nothing, np.zeros(1, np.int64), whole, whole, np.empty((0, 1)),
+        nothing, nothing, np.empty(0, np.bool_),
+    )  # fmt: skip
+    runs = [
+        simkit.simulate({**SMALL, "engine": engine}, workload=empty, cluster=POOL)
+        for engine in ("simpy", "compiled")
+    ]
+    assert len(runs[0].jobs) == 0
+    assert runs[0].digest == runs[1].digest

@@ -1,4 +1,4 @@
-"""The guard of speed: eight ratios of processor time within one run, held against recorded values.
+"""The guard of speed: nine ratios of processor time within one run, held against recorded values.
 
     python tests/benchmarks/guard.py            # half a minute; exit code 1 if a ratio is too high
     python tests/benchmarks/guard.py --record   # writes guard.json: say in the commit why it rose
@@ -35,6 +35,7 @@ sys.path.insert(0, str(HERE.parent / "helpers"))
 
 import plain_replay  # noqa: E402
 
+from simkit.compiled.replay import replay_pool  # noqa: E402
 from simkit.engine.recorder import Recorder  # noqa: E402
 from simkit.engine.simulation import Simulation  # noqa: E402
 from simkit.env import SchedulingEnv  # noqa: E402
@@ -42,11 +43,14 @@ from simkit.gym.episodes import Nowhere  # noqa: E402
 from simkit.policies.easy import Easy  # noqa: E402
 from simkit.policies.fitness import FirstFit  # noqa: E402
 from simkit.policies.orderings import FCFS  # noqa: E402
+from simkit.policy.estimates import Requested  # noqa: E402
 from simkit.policy.fitness import FitnessPolicy  # noqa: E402
 from simkit.policy.ordered import OrderedPolicy  # noqa: E402
+from simkit.policy.pool_rule import PoolRule  # noqa: E402
 from simkit.power.machine_model import PowerModel  # noqa: E402
 from simkit.power.signal import CARBON, PRICE, Steps  # noqa: E402
 from simkit.power.site import Grid, Site, Source  # noqa: E402
+from simkit.rules import Rules  # noqa: E402
 from simkit.workload import Workload  # noqa: E402
 from simkit.workload.cluster import Cluster, Partition  # noqa: E402
 
@@ -104,6 +108,21 @@ def engine(columns: Mapping[str, Any], cluster: Cluster | int, site: Site | None
     def piece() -> None:
         recorder = Recorder(workload, ("processors",), Nowhere())
         Simulation(workload, cluster, recorder, site=site).run(OrderedPolicy(FCFS(), Easy()))
+
+    return piece
+
+
+def compiled() -> Piece:
+    """Return the replay of ten times as many jobs by the compiled engine, records included."""
+    columns = log(6, 512, 0.95, 40_000)
+    workload = Workload.from_jobs({"job_id": range(len(columns["run_time_s"])), **columns})
+    cluster, policy = Cluster.pool({"processors": 512}), OrderedPolicy(FCFS(), Easy())
+    rule = policy.pool_rule()
+    assert isinstance(rule, PoolRule)
+
+    def piece() -> None:
+        recorder = Recorder(workload, ("processors",), Nowhere())
+        replay_pool(policy, rule, workload, cluster, recorder, rules=Rules(), predictor=Requested())
 
     return piece
 
@@ -206,6 +225,7 @@ def pairs() -> dict[str, tuple[Piece, Piece]]:
         "short queues": (engine(SHORT, 128), unit),
         "long queues": (engine(LONG, 512), plain(LONG, 512)),
         "two pools": pools(),
+        "compiled": (compiled(), unit),
         "cloud": (cloud(), unit),
         "power": (power(), unit),
         "environment": (environment(), unit),
@@ -291,7 +311,7 @@ def judge(values: Mapping[str, float], slow: str | None, by: float) -> list[str]
 
 def main() -> int:
     """Measure, print and judge; return 1 if a ratio is too high."""
-    parser = argparse.ArgumentParser(description="Holds eight ratios of processor time.")
+    parser = argparse.ArgumentParser(description="Holds nine ratios of processor time.")
     parser.add_argument("--record", action="store_true", help="write the values")
     parser.add_argument("--slow", metavar="NAME", help="slow this one down, to test the guard")
     parser.add_argument("--by", type=float, default=0.15, help="by so much (0.15)")

@@ -98,16 +98,18 @@ def begin(
     `learner` is the name of a recipe, see `simkit.learners.recipes`.
 
     Raises ScenarioError, all problems at once, for a scenario that does not suit the scorer,
-    arguments out of range, or a device other than the CPU; PluginError without safetensors, cma or,
-    for jobs and pairs, numba.
+    arguments out of range, or a device that is missing or not for this scorer (only jobs are played
+    on a GPU); PluginError without safetensors, cma or, for jobs and pairs, numba.
     """
     kind = PROBLEMS.get(str(arguments.get("scorer")), NetworkProblem)
     usual = usual_numbers(scenario, USUAL, arguments) if kind is NetworkProblem else {}
     chosen, source = prepared(
         kind.arguments, {**usual, **arguments},
-        lambda chosen: kind.source_of(scenario, chosen), device, on_gpu=False,
+        lambda chosen: kind.source_of(scenario, chosen), device, kind.device,
     )  # fmt: skip
     problem = kind(source, chosen, stream(seed, f"{learner}.weights"))
+    if device == "cuda":
+        problem.play_on_gpu()
     return EvolutionTraining(scenario, problem, chosen, seed, learner)
 
 

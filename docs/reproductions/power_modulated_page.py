@@ -97,11 +97,6 @@ def points(values: Floats) -> Estimate:
     return over_seeds(values).scaled(100.0)
 
 
-def shown(found: Estimate) -> str:
-    """Return an estimate as text."""
-    return "–" if np.isnan(found.value) else f"{found:+.1f}"
-
-
 def above(found: Estimate) -> str:
     """Return what an estimate says of "above 0"."""
     if found.low is None or found.high is None:
@@ -177,7 +172,7 @@ def order_matters(table: pl.DataFrame) -> Rows:
     parts = table.filter(pl.col("rate") >= HIGH).partition_by("pools", "log", as_dict=True)
     for (pools, log), part in sorted(parts.items()):
         found = [gain(part, *pair) for pair in HIGHER]
-        cells = [f"{above(each)}: {shown(each)}" for each in found]
+        cells = [f"{above(each)}: {each:+.1f}" for each in found]
         rows.append((pools, setting.LOGS[log].title, *cells, str(part["seed"].n_unique())))
     return rows
 
@@ -208,7 +203,7 @@ def checked(table: pl.DataFrame) -> Rows:
     for title, part in of_logs(table.join(cells, on=CELL)):
         for ending, victims in VARIANTS.items():
             mean = part.filter(pl.col("policy") == f"QoS{ending}")["value_ratio"].mean()
-            found = [shown(gain(part, f"{a}{ending}", f"{b}{ending}")) for a, b in HIGHER]
+            found = [f"{gain(part, a + ending, b + ending):+.1f}" for a, b in HIGHER]
             rows.append((title, victims, number(mean), *found, str(part["seed"].n_unique())))
     return rows
 
@@ -228,7 +223,8 @@ def unused(table: pl.DataFrame) -> Rows:
             ).sort("seed")  # fmt: skip
             if len(means):
                 found = [points(means[name].to_numpy()) for name in means.columns[1:]]
-                rows.append((title, power, *map(shown, found), above(found[0]), str(len(means))))
+                cells = [f"{each:+.1f}" for each in found]
+                rows.append((title, power, *cells, above(found[0]), str(len(means))))
     return rows
 
 
@@ -244,7 +240,7 @@ def levels(table: pl.DataFrame) -> Rows:
         if set(setting.LEVELS) <= set(values.columns):
             found = [points((values[a] - values[b]).drop_nulls().to_numpy()) for a, b in steps]
             means = [number(values[level].mean()) for level in setting.LEVELS]
-            cells = [f"{above(each)}: {shown(each)}" for each in found]
+            cells = [f"{above(each)}: {each:+.1f}" for each in found]
             rows.append((policy, *means, *cells, str(values["100%"].count())))
     return rows
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
 from simkit.errors import ScenarioError
 from simkit.learners.common.bundle import safetensors
+from simkit.learners.common.compiled import without_gpu
 from simkit.sections import Section, problems_of
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -18,6 +19,8 @@ Share = Annotated[float, Field(gt=0, le=1)]
 Extent = Annotated[int, Field(ge=1, le=10_000)]
 """A dimension of an observation."""
 
+By = Literal["torch", "numba"] | None
+"""What computes on a GPU; None: nothing does."""
 T = TypeVar("T")
 Chosen = TypeVar("Chosen", bound=Section)
 
@@ -71,7 +74,7 @@ def attempt(make: Callable[[], T], problems: list[str]) -> T | None:
 
 def prepared(
     kind: type[Chosen], given: Mapping[str, Any], source: Callable[[Chosen], T], device: str,
-    *, on_gpu: bool = True,
+    by: By = "torch",
 ) -> tuple[Chosen, T]:  # fmt: skip
     """Return a training's checked arguments and the source of its job sets.
 
@@ -80,13 +83,13 @@ def prepared(
         given: `learn.arguments`.
         source: makes the source from the arguments.
         device: device to train on.
-        on_gpu: whether the learner can use a GPU.
+        by: what uses a GPU for the learner; None: it cannot use one.
 
     Raises ScenarioError, all problems at once; PluginError without safetensors, which the first
     checkpoint needs.
     """
     safetensors()
-    problems = check_device(device, on_gpu=on_gpu)
+    problems = check_device(device, by)
     chosen = attempt(lambda: read_arguments(kind, given), problems) or kind()
     made = attempt(lambda: source(chosen), problems)
     if problems or made is None:
@@ -94,12 +97,17 @@ def prepared(
     return chosen, made
 
 
-def check_device(device: str, *, on_gpu: bool = True) -> list[str]:
-    """Return why a device cannot be used; empty if it can."""
+def check_device(device: str, by: By = "torch") -> list[str]:
+    """Return why a device cannot be used by one that computes on GPUs; empty if it can."""
     if device == "cpu":
         return []
-    if not on_gpu:
+    if by is None:
         return [f"device: is {device}; this learner runs on the cpu"]
+    if by == "numba":
+        if device != "cuda":
+            return [f"device: is {device!r}; this learner computes on cpu or cuda"]
+        problem = without_gpu()
+        return [problem] if problem else []
     if find_spec("torch") is None:
         return [f"device: {device!r} needs torch: pip install 'simkit-cluster[learn]'"]
     import torch

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from simkit.errors import PluginError
 
-__all__ = ["compiled", "kernel", "lean"]
+__all__ = ["compiled", "cuda_module", "kernel", "lean", "without_gpu"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -49,3 +49,28 @@ def kernel(module: str) -> Any:
             "fast simulations need numba, which is not installed; "
             "pip install 'simkit-cluster[learn]'"
         ) from error
+
+
+def cuda_module() -> Any:
+    """Return numba's module for GPUs; raises PluginError without it."""
+    try:
+        return import_module("numba.cuda")
+    except ModuleNotFoundError as error:
+        raise PluginError(
+            "device 'cuda' needs numba-cuda, which is not installed; "
+            "pip install 'simkit-cluster[gpu]'"
+        ) from error
+
+
+def without_gpu() -> str:
+    """Return why numba cannot use a GPU here, and what to do; empty if it can."""
+    try:
+        found = cuda_module().is_available()
+    except PluginError as error:
+        return str(error)
+    if found:
+        return ""
+    return (
+        "device 'cuda': numba finds no GPU of NVIDIA with its driver here; leave --device out, or "
+        "run it where there is one, after pip install 'simkit-cluster[gpu]'"
+    )

@@ -51,6 +51,7 @@ class NetworkProblem:
     """The weights of a network, and the games that it plays; a `Problem`."""
 
     arguments: ClassVar = NetworkArguments
+    device: ClassVar = None
     streams: ClassVar = ("job_sets", "actions")
 
     @staticmethod

@@ -11,6 +11,7 @@ import numpy as np
 
 from simkit.agent.actions import Actions, QueueActions
 from simkit.agent.encoder import Encoder, Numbers, ObservationSchema
+from simkit.agent.reward import Reward
 from simkit.agent.rewards import make_reward
 from simkit.arrays import Bools, Floats, Ints
 from simkit.gym.agent_view import AgentView, Play
@@ -18,12 +19,14 @@ from simkit.gym.episodes import Episode
 from simkit.gym.model_policy import entries
 from simkit.learners.common.bundle import Choose, describe_view, of_view
 from simkit.learners.common.games import Rule
+from simkit.learners.games.pools import pool_rules, pool_slice
 from simkit.learners.networks.shapes import (
     PerceptronShape,
     SetPlaces,
     SetScorerShape,
     network_shape,
 )
+from simkit.learners.pools.games import PoolGames, PoolRules, PoolSlice
 from simkit.plugins import find
 from simkit.results.job_metrics import JOB_METRICS
 from simkit.scenario import Scenario
@@ -130,6 +133,21 @@ class SimulatedGames:
         now = np.array([self.plays[n].episode.now for n in active.tolist()])
         passed = (now - self._begin_s[active]) / self._step_s[active]
         self._steps[active] = np.clip(passed, 0, 64 * CLOCK).astype(np.int64)
+
+    def first_by(self, order: Any) -> Ints:
+        """Return (A,) the first by an order of what may be chosen; if nothing, the void action."""
+        actions = np.empty(len(self.active), np.int64)
+        for row, allowed in enumerate(self.mask()[:, :-1]):
+            state = self.plays[self.active[row]].episode.state
+            shown = state.queue.tasks[: len(allowed)]
+            keys = np.full(len(allowed), np.inf)
+            if hasattr(order, "keys"):  # it changes as tasks wait
+                keys[: len(shown)] = order.keys(state)[: len(shown)]
+            else:
+                keys[: len(shown)] = [order.key(task) for task in shown]
+            keys[~allowed] = np.inf
+            actions[row] = keys.argmin() if allowed.any() else len(allowed)
+        return actions
 
     def outcome(self) -> Mapping[str, float]:
         """Return figures over all jobs; what has not ended counts with its value so far.
@@ -278,8 +296,30 @@ class SimulatedSource:
     def group_of(self, count: int) -> Ints:
         return np.zeros(count, np.int64)
 
-    def games(self, slices: Sequence[Slice], replicas: int = 1) -> SimulatedGames:
-        """Return new games; with one replica, they keep their records."""
+    def games(self, slices: Sequence[Slice], replicas: int = 1) -> SimulatedGames | PoolGames:
+        """Return new games; with one replica, they can tell all metrics of jobs."""
+        if self.as_pools is not None and (own := self._pool_slices(slices)) is not None:
+            return PoolGames(own, self.as_pools, replicas)
+        return self.simulations(slices, replicas)
+
+    @cached_property
+    def as_pools(self) -> PoolRules | None:
+        """The rules of the same games as arrays, which are faster; None: there are none."""
+        actions, encoder = self._example
+        return pool_rules(
+            self.scenario, actions, encoder.schema, self._reward(),
+            self.slices.prepare(self.held_out(1)[0]), steps=CLOCK, most=self.most_decisions,
+        )  # fmt: skip
+
+    def _pool_slices(self, slices: Sequence[Slice]) -> list[PoolSlice] | None:
+        """Return slices as jobs of a pool; None if one of them has others."""
+        reward = self._reward()
+        own = [pool_slice(self.slices.prepare(one), reward) for one in slices]
+        known = [one for one in own if one is not None]
+        return known if len(known) == len(slices) else None
+
+    def simulations(self, slices: Sequence[Slice], replicas: int = 1) -> SimulatedGames:
+        """Return new games as simulations; with one replica, they keep their records."""
         order = None if self.places is None else self.places.order
         episodes = [
             self._episode(one, keeps_records=replicas == 1)
@@ -293,9 +333,11 @@ class SimulatedSource:
         )  # fmt: skip
 
     def _episode(self, one: Slice, *, keeps_records: bool = False) -> Episode:
+        return Episode(self.slices.prepare(one), self._reward(), records=keeps_records)
+
+    def _reward(self) -> Reward:
         bound = {"tau_s": self.scenario.metrics.tau} if self.reward == "bounded-slowdown" else None
-        reward = make_reward(self.reward, bound)
-        return Episode(self.slices.prepare(one), reward, records=keeps_records)
+        return make_reward(self.reward, bound)
 
     def describe(self, shape: PerceptronShape | SetScorerShape) -> dict[str, Any]:
         slotted = self.scenario.scheduling.step is not None
@@ -305,17 +347,6 @@ class SimulatedSource:
         return describe_view(shape, self.schema, kind)
 
 
-def _first_by(order: Any, games: SimulatedGames) -> Ints:
+def _first_by(order: Any, games: SimulatedGames | PoolGames) -> Ints:
     """Return (A,) the first by an order of what may be chosen; if nothing, the void action."""
-    actions = np.empty(len(games.active), np.int64)
-    for row, allowed in enumerate(games.mask()[:, :-1]):
-        state = games.plays[games.active[row]].episode.state
-        shown = state.queue.tasks[: len(allowed)]
-        keys = np.full(len(allowed), np.inf)
-        if hasattr(order, "keys"):  # it changes as tasks wait
-            keys[: len(shown)] = order.keys(state)[: len(shown)]
-        else:
-            keys[: len(shown)] = [order.key(task) for task in shown]
-        keys[~allowed] = np.inf
-        actions[row] = keys.argmin() if allowed.any() else len(allowed)
-    return actions
+    return games.first_by(order)

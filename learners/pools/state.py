@@ -79,7 +79,7 @@ class Pool(NamedTuple):
     start: Floats
     """(J,) the starts of all jobs, in s."""
     recent: Floats
-    """(users, `LAST`) each user's last run times, the last one first, NaN: none."""
+    """(users, `LAST`) each user's last run times, the last one first; -1: none."""
 
 
 @lean
@@ -91,7 +91,7 @@ def begin(jobs: Jobs, pool: Pool) -> None:
         pool.counts[k] = 0
     for user in range(pool.recent.shape[0]):
         for k in range(LAST):
-            pool.recent[user, k] = np.nan
+            pool.recent[user, k] = -1.0
 
 
 @lean

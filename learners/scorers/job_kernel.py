@@ -239,9 +239,9 @@ def _score_of(job: int, jobs: Jobs, by: _Scorer, free: float, log_waiting: float
 def _predicted(recent: Floats, user: int, requested: float) -> float:
     """Return p: the mean of the user's last run times, at most the request, at least 10 s."""
     predicted = min(requested, ENDLESS_S)
-    if user >= 0 and not np.isnan(recent[user, 0]):
+    if user >= 0 and recent[user, 0] >= 0:
         mean = recent[user, 0]
-        if not np.isnan(recent[user, 1]):
+        if recent[user, 1] >= 0:
             mean = (recent[user, 1] + recent[user, 0]) / 2
         predicted = min(mean, predicted)
     return max(predicted, LEAST_S)
@@ -451,11 +451,11 @@ def episode(
     return _play_rlscheduler(jobs, pool, by, picker.visible, rules, scratch)
 
 
-def scratch_of(most: int, units: int) -> Scratch:
-    """Return the scratch of an episode of at most so many jobs, by scorers of U units."""
+def scratch_of(most: int, users: int, units: int) -> Scratch:
+    """Return the scratch of an episode of at most so many jobs and users, by scorers of U units."""
     return Scratch(
         np.empty(NUMBERS), np.empty(COUNTS, np.int64), np.empty(most, np.int32),
-        np.empty(most, np.int32), np.empty(most, np.int32), np.empty((most, LAST)),
+        np.empty(most, np.int32), np.empty(most, np.int32), np.empty((users, LAST)),
         np.empty(most), np.empty(most), np.empty((most, units)),
         np.empty(most, np.int32), np.empty(most),
     )  # fmt: skip

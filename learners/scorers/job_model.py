@@ -24,95 +24,18 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 
 from simkit.arrays import Floats, Ints
-from simkit.errors import ScenarioError
 from simkit.learners.common.compiled import kernel as compiled_kernel
+from simkit.learners.pools.jobs import PoolJobs
 from simkit.learners.scorers.job_scorer import Backfill, End, JobScorer
-from simkit.units import ENDLESS_S, TIME_GRID
-from simkit.workload import Workload
+from simkit.units import TIME_GRID
 
-__all__ = ["Hold", "PoolJobs", "Rule", "Windows", "play_windows", "simulate"]
+__all__ = ["Call", "Hold", "Rule", "Windows", "play_windows", "simulate"]
 
 _END: Final[dict[End, int]] = {"never": 0, "behind-head": 1, "always": 2}
 _BACKFILLS: Final = ("easy", "rlscheduler", "rlscheduler-none")  # by their numbers in the kernel
 
 Form = Literal["key", "ratio", "ratio_p", "area_p", "scorer"]
 """How a rule's score is made of its columns; see `simkit.learners.scorers.job_kernel`."""
-
-
-@dataclass(frozen=True)
-class PoolJobs:
-    """J jobs in order of submission, on a machine of P processors."""
-
-    submit_s: Floats
-    """(J,) ascending."""
-    run_s: Floats
-    """(J,)"""
-    processors: Floats
-    """(J,) at least 1 and at most P; whole numbers."""
-    requested_s: Floats
-    """(J,) the estimate: the requested time, or the run time where there is none; infinite where
-    there is no limit."""
-    user: Ints
-    """(J,) -1: unknown."""
-    size: int
-    """P."""
-
-    @classmethod
-    def of(cls, workload: Workload, size: int) -> PoolJobs:
-        """Return the jobs of a workload on `size` processors.
-
-        Raises ScenarioError if a job is not one gang of processors, is larger than the machine, or
-        may have to wait for its release.
-        """
-        if workload.has_releases:
-            raise ScenarioError(
-                "workload: jobs have release times or preceding jobs, which the compiled pool does "
-                "not know; add dependencies: ignore"
-            )
-        jobs = len(workload)
-        rigid = len(workload.run_time_s) == jobs and workload.request.shape[1] == 1
-        if not (rigid and bool(workload.gang.all())):
-            raise ScenarioError(
-                "workload: the jobs are not gangs of processors, as a log of an HPC machine has "
-                "them; take such a log"
-            )
-        processors = workload.request[:, 0] * workload.instances
-        if jobs and processors.max() > size:
-            raise ScenarioError(
-                f"workload: a job asks for {processors.max():g} processors, the machine has "
-                f"{size}; give workload.processors_max: {size}, or a larger machine"
-            )
-        requested, user = workload.requested_time_s, workload.user
-        return cls(
-            workload.submit_time_s,
-            workload.run_time_s,
-            processors,
-            np.where(np.isnan(requested), workload.run_time_s, requested),
-            user if len(user) else np.full(jobs, -1, np.int64),
-            size,
-        )
-
-    def __len__(self) -> int:
-        return len(self.submit_s)
-
-    @property
-    def r_s(self) -> Floats:
-        """(J,) the estimate as formulas take it: finite."""
-        return np.minimum(self.requested_s, ENDLESS_S)
-
-    def window(self, first: int, jobs: int) -> PoolJobs:
-        """Return `jobs` jobs from row `first` on; the machine is empty when they begin."""
-        rows = slice(first, first + jobs)
-        return PoolJobs(
-            self.submit_s[rows], self.run_s[rows], self.processors[rows], self.requested_s[rows],
-            self.user[rows], self.size,
-        )  # fmt: skip
-
-    def bounded_slowdown(self, start_s: Floats) -> float:
-        """Return the mean of max(1, (wait + run) / max(run, 10 s)) over jobs."""
-        wait = start_s - self.submit_s
-        each = (wait + self.run_s) / np.maximum(self.run_s, 10.0)
-        return float(np.maximum(each, 1.0).mean())
 
 
 @dataclass(frozen=True)
@@ -178,6 +101,16 @@ class Windows:
         )  # fmt: skip
         return cls(jobs, columns)
 
+    @property
+    def most(self) -> int:
+        """Jobs of the longest window."""
+        return max(map(len, self.jobs), default=0)
+
+    @property
+    def users(self) -> int:
+        """Most known users of a window."""
+        return int(self.columns.user.max(initial=-1)) + 1
+
     @cached_property
     def of_scorers(self) -> Any:
         """The columns with those of scorers."""
@@ -230,27 +163,45 @@ def play_windows(
 
     Raises ValueError for `end` or `hold` with RLScheduler's rules.
     """
-    if backfill != "easy" and (end != "never" or hold is not None):
-        raise ValueError(
-            f"simulate: backfill {backfill} does not support end or hold; only easy does"
-        )
-    kernel = compiled_kernel("scorers.job_kernel")
-    longer, keep = (inf, 0.0) if hold is None else (hold.longer_than_s, hold.keep_free)
-    kept = np.array([round(keep * one.size, 9) for one in windows.jobs])
-    rules = kernel.Rules(_BACKFILLS.index(backfill), _END[end], longer, kept)
-    scorers = [one for one in by if isinstance(one, JobScorer)]
-    own = [one for one in by if isinstance(one, Rule)]
-    columns = windows.of_rules(own) if own else windows.of_scorers
-    most = max(map(len, windows.jobs), default=0)
-    picker = kernel.Picker(
-        most if visible is None else visible,
-        kernel.FORMS.index(own[0].form if own else "scorer"),
-        *_stacked(scorers or [JobScorer.zero()]),
-    )
-    starts: Floats = np.empty((len(picker.end), len(columns.submit)))
-    scratch = kernel.scratch_of(most, picker.out.shape[1])
-    kernel.play_all(columns, picker, rules, scratch, starts)
+    call = Call.of(windows, by, visible=visible, backfill=backfill, end=end, hold=hold)
+    kernel, picker = compiled_kernel("scorers.job_kernel"), call.picker
+    starts: Floats = np.empty((len(picker.end), len(call.columns.submit)))
+    scratch = kernel.scratch_of(windows.most, windows.users, picker.out.shape[1])
+    kernel.play_all(call.columns, picker, call.rules, scratch, starts)
     return starts
+
+
+@dataclass(frozen=True)
+class Call:
+    """What the kernel is given to play windows by candidates."""
+
+    columns: Any
+    picker: Any
+    rules: Any
+
+    @classmethod
+    def of(
+        cls, windows: Windows, by: Sequence[JobScorer | Rule], *,
+        visible: int | None = None, backfill: Backfill = "easy", end: End = "never",
+        hold: Hold | None = None,
+    ) -> Self:  # fmt: skip
+        """Return it; for the arguments and errors see `play_windows`."""
+        if backfill != "easy" and (end != "never" or hold is not None):
+            raise ValueError(
+                f"simulate: backfill {backfill} does not support end or hold; only easy does"
+            )
+        kernel = compiled_kernel("scorers.job_kernel")
+        longer, keep = (inf, 0.0) if hold is None else (hold.longer_than_s, hold.keep_free)
+        kept = np.array([round(keep * one.size, 9) for one in windows.jobs])
+        rules = kernel.Rules(_BACKFILLS.index(backfill), _END[end], longer, kept)
+        scorers = [one for one in by if isinstance(one, JobScorer)]
+        own = [one for one in by if isinstance(one, Rule)]
+        picker = kernel.Picker(
+            windows.most if visible is None else visible,
+            kernel.FORMS.index(own[0].form if own else "scorer"),
+            *_stacked(scorers or [JobScorer.zero()]),
+        )
+        return cls(windows.of_rules(own) if own else windows.of_scorers, picker, rules)
 
 
 def _stacked(scorers: Sequence[JobScorer]) -> tuple[Floats, ...]:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Final, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +34,9 @@ from simkit.learners.common.arguments import NotNegative, Positive
 from simkit.learners.common.compiled import kernel
 from simkit.learners.common.evolution import SearchArguments
 from simkit.learners.networks.inference import WeightedScorer
+from simkit.learners.pools.jobs import PoolJobs
 from simkit.learners.scorers.agent import describe_jobs, describe_pairs
-from simkit.learners.scorers.job_model import PoolJobs, Rule, Windows, play_windows, simulate
+from simkit.learners.scorers.job_model import Call, Rule, Windows, play_windows, simulate
 from simkit.learners.scorers.job_scorer import JobRules, JobScorer
 from simkit.learners.scorers.pair_model import CLOCK, Chunk, Objective, play
 from simkit.learners.scorers.pair_scorer import RULES, PairScorer, RuleName
@@ -44,6 +45,9 @@ from simkit.scenario import Scenario
 from simkit.sections import Count, Many
 
 __all__ = ["JobProblem", "PairProblem", "mean_cost", "ratios"]
+
+if TYPE_CHECKING:
+    from simkit.learners.scorers.job_gpu import GpuPlayer
 
 Scorer = TypeVar("Scorer", bound=WeightedScorer)
 Slice = TypeVar("Slice")
@@ -185,6 +189,7 @@ class JobProblem(ScorerProblem[JobScorer, PoolJobs]):
     """
 
     arguments: ClassVar = JobArguments
+    device: ClassVar = "numba"
     streams: ClassVar = ("windows",)
     criterion: ClassVar = "slowdown"
     held_out_metrics: ClassVar = ("slowdown", "slowdown_geometric", "slowdown_ratio")
@@ -205,6 +210,7 @@ class JobProblem(ScorerProblem[JobScorer, PoolJobs]):
     ) -> None:
         super().__init__(JobScorer.zero(arguments.hidden).starting_at(STARTS[arguments.start]))
         self.chosen = arguments
+        self._gpu: GpuPlayer | None = None
         self.source = WindowSource(
             logs=logs,
             jobs=(arguments.fewest_jobs, arguments.most_jobs),
@@ -216,6 +222,13 @@ class JobProblem(ScorerProblem[JobScorer, PoolJobs]):
         weights = self._blank.weights
         weights["hidden"] = rng.normal(0.0, 0.3, weights["hidden"].shape)
         self.start = self._blank.with_weights(weights).flat
+
+    def play_on_gpu(self) -> None:
+        """Play the windows of the search on the GPU; those that are judged stay on the CPU.
+
+        Raises PluginError without a GPU or what it needs.
+        """
+        self._gpu = kernel("scorers.job_gpu").GpuPlayer()
 
     def _slowdown_of_rule(self, jobs: PoolJobs) -> float:
         visible, backfill = self.chosen.visible, self.chosen.backfill
@@ -229,6 +242,8 @@ class JobProblem(ScorerProblem[JobScorer, PoolJobs]):
         self, scorers: Sequence[JobScorer], slices: Sequence[PoolJobs], *, judged: bool
     ) -> Floats:
         windows = Windows.of(slices)
+        if self._gpu is not None and not judged:
+            return self._gpu.slowdowns(windows, Call.of(windows, scorers, **self.chosen.keywords))
         return windows.bounded_slowdowns(play_windows(windows, scorers, **self.chosen.keywords))
 
     def costs_of_rule(self, slices: Sequence[PoolJobs], *, judged: bool) -> Floats:
@@ -311,6 +326,7 @@ class PairProblem(ScorerProblem[PairScorer, Chunk]):
     """
 
     arguments: ClassVar = PairArguments
+    device: ClassVar = None
     streams: ClassVar = ("chunks",)
     criterion: ClassVar = "cost_ratio"
     held_out_metrics: ClassVar = ("cost_ratio", "cost", "unfinished")

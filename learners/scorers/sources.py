@@ -14,8 +14,8 @@ from simkit.arrays import Floats
 from simkit.errors import ScenarioError, TraceError, at_key
 from simkit.experiment.workload import read_trace
 from simkit.learners.common.arguments import attempt, unsuited
+from simkit.learners.pools.jobs import PoolJobs
 from simkit.learners.scorers.agent import foreign_rules, unknown_to_jobs
-from simkit.learners.scorers.job_model import PoolJobs
 from simkit.learners.scorers.pair_model import Chunk, chunks, has_room
 from simkit.scenario import Scenario
 from simkit.scenario.references import File

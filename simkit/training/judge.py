@@ -31,7 +31,7 @@ from simkit.results.run_folder import Run
 
 __all__ = [
     "MAKESPAN", "NOTHING_JUDGED", "NUMBERS", "TABLES_JUDGED", "RunMetric", "judge", "judged_metric",
-    "tables_judged",
+    "tables_judged", "values_so_far",
 ]  # fmt: skip
 
 
@@ -175,15 +175,20 @@ def _values(run: Run, metric: JobMetric | RunMetric, last_s: float, tau: float) 
     if isinstance(metric, RunMetric):
         found = metric.value(run, last_s, tau) if len(run.jobs) else None
         return pl.Series([] if found is None else [found], dtype=pl.Float64)
-    value = metric.value(tau, counted_resource(run.resources))
-    return _so_far(run.jobs, last_s).select(value.alias("v"))["v"].drop_nulls()
+    return values_so_far(run.jobs, metric.value(tau, counted_resource(run.resources)), last_s)
 
 
-def _so_far(jobs: pl.DataFrame, last_s: float) -> pl.DataFrame:
-    """Return the jobs, with the missing times of unfinished ones filled in."""
+def values_so_far(jobs: pl.DataFrame, value: pl.Expr, last_s: float) -> pl.Series:
+    """Return the values of the jobs that have one; what has not ended does so at the last instant.
+
+    Args:
+        jobs: a run's table.
+        value: of a job, see `JobMetric.value`.
+        last_s: the last instant, in s.
+    """
     unfinished = pl.col("end_time_s").is_null()
     wait = pl.lit(last_s) - pl.col("submit_time_s")
-    return jobs.with_columns(
+    filled = jobs.with_columns(
         wait_time_s=pl.col("wait_time_s").fill_null(wait),
         turnaround_time_s=pl.col("turnaround_time_s").fill_null(wait),
         end_time_s=pl.col("end_time_s").fill_null(last_s),
@@ -191,6 +196,7 @@ def _so_far(jobs: pl.DataFrame, last_s: float) -> pl.DataFrame:
         .then(pl.col("trace_run_time_s"))
         .otherwise(pl.col("run_time_s")),
     )
+    return filled.select(value.alias("v"))["v"].drop_nulls()
 
 
 def _last_s(run: Run) -> float:

@@ -28,8 +28,9 @@ from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.rules import ORDERS
 from simkit.learners.lockstep.ready_pool.rules import play as play_by_rule
 from simkit.learners.lockstep.ready_pool.streams import streams_of
+from simkit.learners.pools.jobs import PoolJobs
 from simkit.learners.scorers.chunk_bounds import look_ahead
-from simkit.learners.scorers.job_model import Hold, PoolJobs, Rule, simulate
+from simkit.learners.scorers.job_model import Hold, Rule, simulate
 from simkit.learners.scorers.job_scorer import JobScorer
 from simkit.learners.scorers.pair_model import chunks, roll_out
 from simkit.learners.scorers.pair_model import play as play_pairs

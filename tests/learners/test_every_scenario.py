@@ -18,7 +18,7 @@ from simkit.errors import ScenarioError
 from simkit.learners.common.games import Games
 from simkit.learners.games.choice import GamesArguments, games_of
 from simkit.learners.games.ready_pool import ReadySource
-from simkit.learners.games.simulations import SimulatedGames, SimulatedSource, Slice
+from simkit.learners.games.simulations import SimulatedSource, Slice
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import load_scenario
@@ -116,9 +116,9 @@ def starts_in_games(made: Any) -> list[float | None]:
         play_greedily(made, games)
         return [None if hour < 0 else 3600.0 * hour for hour in games.start[0].tolist()]
     if isinstance(source, SimulatedSource):
-        games = source.games([Slice(scenario.seed, None if source.slices.trained is None else 0)])
+        one = Slice(scenario.seed, None if source.slices.trained is None else 0)
+        games = source.simulations([one])
         play_greedily(made, games)
-        assert isinstance(games, SimulatedGames)
         return starts(games.plays[0].episode.records())
     sets = JobSets(*scenario.workload.draw_sets(stream(scenario.seed, "workload"), 1))
     games = source.games(sets)

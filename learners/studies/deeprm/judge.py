@@ -7,12 +7,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from simkit.learners.studies.deeprm.trainings import (
-    Agents,
-    DeepRMSetting,
-    scenario_at,
-    trained_at,
-)
+from simkit.learners.studies.deeprm.trainings import Agents, DeepRMSetting, scenario_at, trained_at
 from simkit.learners.studies.results import Metric, long
 from simkit.learners.studies.trainings import kept_table
 from simkit.training import Workplace

@@ -9,13 +9,7 @@ from simkit.analysis.intervals import Estimate
 from simkit.analysis.plot_style import COLOURS
 from simkit.learners.studies.deeprm import judge
 from simkit.learners.studies.deeprm.judge import TETRIS, WITHHOLDING, original
-from simkit.learners.studies.deeprm.trainings import (
-    ALL,
-    COMPLETION,
-    FIXED,
-    RATES,
-    trained_at,
-)
+from simkit.learners.studies.deeprm.trainings import ALL, COMPLETION, FIXED, RATES, trained_at
 from simkit.learners.studies.deeprm.withheld import BEST_TETRIS, PLAYED, of_length
 from simkit.learners.studies.page import Rows
 from simkit.learners.studies.pictures import Figure, draw_line, empty_figure, log_ticks

@@ -12,7 +12,7 @@ import polars as pl
 
 from simkit.arrays import Floats, stream
 from simkit.experiment.workload import read_trace
-from simkit.learners.scorers.job_model import PoolJobs
+from simkit.learners.pools.jobs import PoolJobs
 from simkit.learners.studies.logs import trainings
 from simkit.learners.studies.results import BOUND, long
 from simkit.learners.studies.rlscheduler.judge import HOLD_WINDOWS, HoldChoice, best_hold

@@ -14,8 +14,9 @@ from simkit import plugins
 from simkit.arrays import Floats, stream
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
+from simkit.learners.pools.jobs import PoolJobs
 from simkit.learners.scorers.agent import JobAgent, JobDescription
-from simkit.learners.scorers.job_model import Hold, PoolJobs, simulate
+from simkit.learners.scorers.job_model import Hold, simulate
 from simkit.learners.scorers.job_scorer import Backfill, JobScorer
 from simkit.learners.studies.results import long
 from simkit.learners.studies.rlscheduler import logs

@@ -17,7 +17,8 @@ from typing import Any, Final
 import numpy as np
 
 from simkit.arrays import stream
-from simkit.learners.scorers.job_model import PoolJobs, Rule
+from simkit.learners.pools.jobs import PoolJobs
+from simkit.learners.scorers.job_model import Rule
 from simkit.learners.scorers.job_scorer import Backfill
 from simkit.learners.studies.trainings import KeptTraining, data_file
 from simkit.scenario import Scenario

@@ -15,12 +15,7 @@ import polars as pl
 from simkit.errors import RunError
 from simkit.experiment import carry_out, prepare
 from simkit.learners.studies.results import Metric, long
-from simkit.learners.studies.sofia.trainings import (
-    NATURAL,
-    RATE,
-    SofiaSetting,
-    scenario_at,
-)
+from simkit.learners.studies.sofia.trainings import NATURAL, RATE, SofiaSetting, scenario_at
 from simkit.learners.studies.trainings import KeptTraining, Part, kept_tables
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import load_scenario

@@ -17,8 +17,9 @@ from simkit.errors import PolicyError, RunError, ScenarioError
 from simkit.experiment.workload import read_trace
 from simkit.learners.agent import load_agent
 from simkit.learners.common.bundle import hash_bundle, write_bundle
+from simkit.learners.pools.jobs import PoolJobs
 from simkit.learners.scorers.agent import JobAgent, describe_jobs
-from simkit.learners.scorers.job_model import PoolJobs, simulate
+from simkit.learners.scorers.job_model import simulate
 from simkit.learners.scorers.job_scorer import FEATURES, End, JobRules, JobScorer
 from simkit.scenario import Scenario
 

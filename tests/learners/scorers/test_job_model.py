@@ -13,7 +13,8 @@ from trace_files import real_file
 
 from simkit import plugins
 from simkit.errors import ScenarioError
-from simkit.learners.scorers.job_model import Hold, PoolJobs, Rule, simulate
+from simkit.learners.pools.jobs import PoolJobs
+from simkit.learners.scorers.job_model import Hold, Rule, simulate
 from simkit.learners.scorers.job_scorer import Backfill, JobScorer
 from simkit.learners.studies.rlscheduler.judge import measures
 from simkit.learners.studies.rlscheduler.logs import RULES

@@ -17,15 +17,7 @@ from simkit.experiment.workload import read_trace
 from simkit.learners.scorers.job_model import Hold
 from simkit.learners.scorers.search import JobArguments, JobProblem
 from simkit.learners.studies.logs import STUDY, judge, page
-from simkit.learners.studies.logs.trainings import (
-    ALL,
-    FULL,
-    JOBS,
-    LOGS,
-    SCORER,
-    agents,
-    kept,
-)
+from simkit.learners.studies.logs.trainings import ALL, FULL, JOBS, LOGS, SCORER, agents, kept
 from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED
 from simkit.learners.studies.results import BOUND, Results
 from simkit.learners.studies.rlscheduler.judge import HoldChoice

@@ -12,14 +12,7 @@ from trainings import workplace
 
 from simkit.analysis.intervals import Estimate, estimate, seed_interval, set_interval
 from simkit.errors import RunError
-from simkit.learners.studies.page import (
-    CONFIRMED,
-    NOT_CONFIRMED,
-    SMALLER,
-    Contents,
-    answer,
-    fill,
-)
+from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED, SMALLER, Contents, answer, fill
 from simkit.learners.studies.results import BOUND, Metric, Results, long
 from simkit.learners.studies.trainings import Part, kept_tables
 

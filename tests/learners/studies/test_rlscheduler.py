@@ -8,12 +8,7 @@ from long_tables import made_up
 
 from simkit.learners.studies.rlscheduler import STUDY
 from simkit.learners.studies.rlscheduler.logs import JOBS, LOGS, RULES, judge_of
-from simkit.learners.studies.rlscheduler.page import (
-    geometric_mean,
-    median,
-    standings,
-    windows_won,
-)
+from simkit.learners.studies.rlscheduler.page import geometric_mean, median, standings, windows_won
 
 LUBLIN, ARCHIVE = LOGS[0], LOGS[1]
 

@@ -14,19 +14,16 @@ pytest.importorskip("sklearn")
 from simkit import plugins
 from simkit.analysis.intervals import WEEK_S, weekly_interval
 from simkit.learners.run_times.burst_classifier import Settings
-from simkit.learners.studies.results import Results
 from simkit.learners.studies.schedqrm import STUDY, logs
 from simkit.learners.studies.schedqrm.classifiers import (
     HEAP,
     KIND,
-    LAW,
     MODELS,
     PAPER,
     RANDOM,
     SIZE,
     SPLITS,
     BurstSetting,
-    by_confidence,
     judge_classifiers,
     parts,
 )
@@ -126,16 +123,6 @@ def test_nothing_that_is_asked_about_was_learned_from(split):
         elif split != HEAP:
             assert ask.sum() / (learn | ask).sum() == pytest.approx(0.3, abs=0.03)
     assert not np.array_equal(parts(table, split, 0)[1], parts(table, split, 1)[1])
-
-
-def test_calibration_by_hand():
-    told = {"sure": [0.9, 0.8, 0.85, 0.55], "label": [0, 1, 0, 0], "class": [0, 1, 1, 0]}
-    rows = pl.concat(by_confidence(LAW, RANDOM, pl.DataFrame(told)))
-    found, case = Results(rows), f"{RANDOM}, by confidence"
-    assert found.values("answers", LAW, case)[0][0].tolist() == [0, 0, 0, 0, 0, 1, 0, 0, 2, 1]
-    assert found.values("hits", LAW, case)[0][0].tolist() == [0, 0, 0, 0, 0, 1, 0, 0, 1, 1]
-    error = (0.45 + abs(1.65 - 1) + 0.1) / 4
-    assert found.mean("calibration_error", LAW, case) == pytest.approx(error)
 
 
 # --- logs -----------------------------------------------------------------------------------------

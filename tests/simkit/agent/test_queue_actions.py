@@ -145,7 +145,8 @@ JOB = st.tuples(
 @pytest.mark.parametrize("slots", [1, 3, 1000])
 def test_picks_on_any_jobs_are_the_fast_simulation(slots):
     pytest.importorskip("numba")
-    from simkit.learners.scorers.job_model import PoolJobs, Rule, simulate
+    from simkit.learners.pools.jobs import PoolJobs
+    from simkit.learners.scorers.job_model import Rule, simulate
 
     env = pick({"processors": 6}, slots)
 

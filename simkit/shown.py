@@ -7,7 +7,6 @@ notebook stays dark.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from html import escape
 from typing import Any, Final
 
 from simkit.text import printable
@@ -32,6 +31,8 @@ class Shown:
 
 def safe(text: object) -> str:
     """Return text that is shown as it is: no mark-up, no control characters."""
+    from html import escape  # a large table, which most commands do not need
+
     return escape(printable(str(text)))
 
 

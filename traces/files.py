@@ -65,7 +65,8 @@ def _byte_by_byte(member: zlib._Decompress, piece: bytes) -> Iterator[bytes]:
             return
 
 
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 2 << 20
+"""Text of a block; NumPy asks the system for huge pages, which are slow to get, from 4 MiB on."""
 LONGEST_LINE_BYTES = 16 << 20
 
 _GZIP = b"\x1f\x8b"
@@ -114,13 +115,12 @@ def whole_line_blocks(pieces: Iterable[bytes], place: str) -> Iterator[Block]:
             _refuse_utf_16(piece, place)
             piece = piece.removeprefix(_BYTE_ORDER_MARK)
         _refuse_binary(piece, place, line, all_controls=line == 1 and not rest)
-        lines, newline, tail = piece.rpartition(b"\n")
-        if newline:
-            block = Block(line, b"".join((rest, lines, newline)))
+        if whole := piece.rfind(b"\n") + 1:
+            block = Block(line, rest + piece[:whole])
             yield block
-            line, rest = line + block.text.count(b"\n"), tail
+            line, rest = line + block.text.count(b"\n"), piece[whole:]
         else:
-            rest += tail
+            rest += piece
         if len(rest) > LONGEST_LINE_BYTES:
             raise TraceError(
                 f"{place}:{line}: no line end in {LONGEST_LINE_BYTES >> 20} MiB, so this is no "

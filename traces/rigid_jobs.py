@@ -413,7 +413,9 @@ def note_swapped_limits(tally: Tally, run: Floats, requested: Floats) -> None:
 def _are_dates(values: Floats) -> bool:
     """Return whether times are seconds since 1970, which nothing but a date reaches."""
     known = values[~np.isnan(values)]
-    return bool(len(known)) and bool(np.median(known) >= _DATES_FROM_S)
+    if not len(known) or known.max() < _DATES_FROM_S:
+        return False
+    return bool(np.median(known) >= _DATES_FROM_S)
 
 
 _DATES_FROM_S: Final = 1e9

@@ -21,6 +21,7 @@ from simkit.arrays import stream
 from simkit.errors import RunError
 from simkit.files import read_json, refuse_special
 from simkit.learners.common.bundle import safetensors, write_bundle
+from simkit.results.output_folder import after_defaults
 from simkit.results.run_info import versions
 from simkit.scenario import Scenario
 from simkit.sections import Section
@@ -240,15 +241,18 @@ def _separated(parts: Parts) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]
 
 
 def _without_iterations(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an identity without the number of iterations.
+    """Return an identity without the number of iterations, its scenario with the keys of today.
 
     A learner whose checkpoints depend on this number, as by a schedule over the training, is not
     extendable: its folder is refused before its checkpoint is read.
     """
+    found = dict(identity)
+    if "scenario" in found:
+        found["scenario"] = after_defaults(found["scenario"])
     arguments = identity.get("arguments")
-    if not isinstance(arguments, dict):
-        return dict(identity)
-    return {**identity, "arguments": {k: v for k, v in arguments.items() if k != "iterations"}}
+    if isinstance(arguments, dict):
+        found["arguments"] = {k: v for k, v in arguments.items() if k != "iterations"}
+    return found
 
 
 def _differences(ours: Any, theirs: Any, path: str = "") -> list[str]:

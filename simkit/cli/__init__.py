@@ -236,7 +236,7 @@ def _collect_seldom() -> None:
 
     What a command imports and makes mostly stays until its end, and has been looked at in vain.
     """
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(200_000, 20, 100)  # more than imports and a scenario make
     atexit.register(gc.freeze)
 
 

@@ -102,10 +102,11 @@ def key_of(formula: int, job: Any, row: int) -> float:
 
 
 @compiled
-def write_keys(formula: int, job: Any, keys: Floats) -> None:
-    """Write (J,) the keys of all jobs, from their records."""
+def write_keys(formula: int, job: Any, keys: Floats) -> bool:
+    """Write (J,) the keys of all jobs, from their records; return that it is done."""
     for row in range(len(job)):
         keys[row] = key_of(formula, job, row)
+    return True
 
 
 @inner

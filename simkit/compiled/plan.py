@@ -1,4 +1,4 @@
-"""The availability of a pool over future time, as `simkit.policy.profile` keeps it.
+"""The availability of pools over future time, as `simkit.policy.profile` keeps it.
 
 Steps of equal free amounts, and for every 64 of them the most that is free in any, so that a search
 passes over those in which too little is.
@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from simkit.arrays import Ints
 from simkit.compiled.releases import Releases
 from simkit.machine_code import inner, records
 from simkit.units import TIME_GRID
@@ -22,151 +23,167 @@ _SHIFT: Final = 6
 _GROUP: Final = 1 << _SHIFT
 
 
+SPAN: Final = np.dtype([
+    ("first", np.int64), ("group", np.int64), ("used", np.int64), ("stale", np.int64),
+])  # fmt: skip
+"""Where the steps and groups of a pool begin, how many steps are used (0: there is no plan), and
+the first step whose group may be out of date."""
+
+
 class Plan(NamedTuple):
-    """Steps, of which the first are used."""
+    """The steps of P pools."""
 
     step: Any
     """(S,)"""
     most: Any
-    """(S / 64,) the most free in each group of steps, up to date for those before `STALE`."""
-    size: Any
-    """(2,) how many steps are used, and the first whose group may be out of date."""
+    """(G,) the most that is free in each group of steps."""
+    span: Any
+    """(P,)"""
 
 
-def no_plan(jobs: int) -> Plan:
-    """Return an empty plan with room for the starts and ends of so many jobs, twice."""
+def no_plan(jobs: Ints) -> Plan:
+    """Return plans of pools with room for the starts and ends of (P,) jobs, twice."""
     steps = 4 * jobs + 16
-    return Plan(
-        records(np.empty(steps, STEP)), np.empty(steps // _GROUP + 2), np.zeros(2, np.int64)
-    )
+    groups = steps // _GROUP + 2
+    span = records(np.zeros(len(jobs), SPAN))
+    span["first"], span["group"] = np.cumsum(steps) - steps, np.cumsum(groups) - groups
+    return Plan(records(np.empty(int(steps.sum()), STEP)), np.empty(int(groups.sum())), span)
 
 
 @inner
-def make(plan: Plan, releases: Releases, free: float, time: float) -> None:
-    """Plan with what runs alone; what is overdue is expected to end a tick from now."""
-    step, size, soon = plan.step, 1, time + TIME_GRID
-    step[0].time, step[0].free = time, free
-    for block in range(releases.block[-1].count):
+def make(plan: Plan, releases: Releases, at: int, free: float, time: float) -> None:
+    """Plan a pool with what runs alone; what is overdue is expected to end a tick from now."""
+    step, span, soon = plan.step, plan.span[at], time + TIME_GRID
+    last = span.first
+    step[last].time, step[last].free = time, free
+    blocks = releases.span[at]
+    for block in range(blocks.first, blocks.first + blocks.used):
         for row in range(releases.block[block].count):
             one = releases.each[block, row]
             free += one.amount
             ends = max(one.time, soon)
-            if ends > step[size - 1].time and ends < np.inf:
-                step[size].time = ends
-                size += 1
-            if ends < np.inf:
-                step[size - 1].free = free
-    plan.size[0], plan.size[1] = size, 0
+            if ends == np.inf:
+                break
+            if ends > step[last].time:
+                last += 1
+                step[last].time = ends
+            step[last].free = free
+    span.used, span.stale = last + 1 - span.first, 0
 
 
 @inner
-def _at(plan: Plan, time: float) -> int:
-    """Return the first step that is not before a time."""
-    low, high = 0, plan.size[0]
+def _from(plan: Plan, at: int, time: float) -> int:
+    """Return the first step of a pool that is not before a time."""
+    low = plan.span[at].first
+    high = low + plan.span[at].used
     while low < high:
         middle = (low + high) >> 1
         if plan.step[middle].time < time:
             low = middle + 1
         else:
             high = middle
-    return low
+    return low  # type: ignore[no-any-return]
 
 
 @inner
-def advance(plan: Plan, time: float) -> None:
+def advance(plan: Plan, at: int, time: float) -> None:
     """Forget what lies before a time."""
-    step, passed = plan.step, _at(plan, time)
-    if passed == plan.size[0] or step[passed].time > time:
+    step, span = plan.step, plan.span[at]
+    passed = _from(plan, at, time) - span.first
+    if passed == span.used or step[span.first + passed].time > time:
         passed -= 1
     if passed > 0:
-        for row in range(passed, plan.size[0]):
-            step[row - passed] = step[row]
-        plan.size[0] -= passed
-        plan.size[1] = 0
+        for row in range(span.first, span.first + span.used - passed):
+            step[row] = step[row + passed]
+        span.used -= passed
+        span.stale = 0
     if passed >= 0:
-        step[0].time = time
+        step[span.first].time = time
 
 
 @inner
-def _cut(plan: Plan, time: float) -> int:
-    """Return the step that begins at a time, made if needed; 0 for times before the first."""
-    step, row = plan.step, _at(plan, time)
-    if row > 0 and (row == plan.size[0] or step[row].time != time):
-        for other in range(plan.size[0], row, -1):
+def _cut(plan: Plan, at: int, time: float) -> int:
+    """Return the step that begins at a time, made if needed; the first one for times before."""
+    step, span, row = plan.step, plan.span[at], _from(plan, at, time)
+    end = span.first + span.used
+    if row > span.first and (row == end or step[row].time != time):
+        for other in range(end, row, -1):
             step[other] = step[other - 1]
         step[row].time, step[row].free = time, step[row - 1].free
-        plan.size[0] += 1
+        span.used += 1
     return row
 
 
 @inner
-def _join(plan: Plan, row: int) -> None:
+def _join(plan: Plan, at: int, row: int) -> None:
     """Leave out a step at which nothing changes."""
-    step = plan.step
-    if 0 < row < plan.size[0] and step[row].free == step[row - 1].free:
-        plan.size[0] -= 1
-        for other in range(row, plan.size[0]):
+    step, span = plan.step, plan.span[at]
+    if span.first < row < span.first + span.used and step[row].free == step[row - 1].free:
+        span.used -= 1
+        for other in range(row, span.first + span.used):
             step[other] = step[other + 1]
 
 
 @inner
-def change(plan: Plan, begin: float, end: float, amount: float) -> None:
+def change(plan: Plan, at: int, begin: float, end: float, amount: float) -> None:
     """Have so much more free from begin to end, for at least a tick; an end may be infinite."""
-    first = _cut(plan, begin)
-    last = plan.size[0]
+    span = plan.span[at]
+    first = _cut(plan, at, begin)
+    last = span.first + span.used
     if end < np.inf:
-        last = _cut(plan, max(end, begin + TIME_GRID))
+        last = _cut(plan, at, max(end, begin + TIME_GRID))
     for row in range(first, last):
         plan.step[row].free += amount
-    _join(plan, last)
-    _join(plan, first)
-    plan.size[1] = min(plan.size[1], max(first - 1, 0))
+    _join(plan, at, last)
+    _join(plan, at, first)
+    span.stale = min(span.stale, max(first - 1 - span.first, 0))
 
 
 @inner
-def _refresh(plan: Plan) -> None:
-    """Bring the groups up to date."""
-    step, size = plan.step, plan.size[0]
-    group = plan.size[1] >> _SHIFT
-    while (group << _SHIFT) < size:
-        begin = group << _SHIFT
+def _refresh(plan: Plan, at: int) -> None:
+    """Bring the groups of a pool up to date."""
+    step, span = plan.step, plan.span[at]
+    group = span.stale >> _SHIFT
+    while (group << _SHIFT) < span.used:
+        begin = span.first + (group << _SHIFT)
         most = step[begin].free
-        for row in range(begin + 1, min(begin + _GROUP, size)):
+        for row in range(begin + 1, min(begin + _GROUP, span.first + span.used)):
             most = max(most, step[row].free)
-        plan.most[group] = most
+        plan.most[span.group + group] = most
         group += 1
-    plan.size[1] = size
+    span.stale = span.used
 
 
 @inner
-def earliest(plan: Plan, amount: float, duration: float) -> float:
+def earliest(plan: Plan, at: int, amount: float, duration: float) -> float:
     """Return the first instant from which an amount is free for a duration; infinity: never."""
-    return earlier(plan, amount, duration, np.inf)
+    return earlier(plan, at, amount, duration, np.inf)
 
 
 @inner
-def earlier(plan: Plan, amount: float, duration: float, before: float) -> float:
+def earlier(plan: Plan, at: int, amount: float, duration: float, before: float) -> float:
     """Return the first instant before a time from which an amount is free; infinity: none.
 
     It must be free for a duration, or until that time.
     """
-    _refresh(plan)
-    step, size, row = plan.step, plan.size[0], 0
-    while row < size:
-        if row & (_GROUP - 1) == 0 and plan.most[row >> _SHIFT] < amount:
+    _refresh(plan, at)
+    step, span, row = plan.step, plan.span[at], 0
+    first, used = span.first, span.used
+    while row < used:
+        if row & (_GROUP - 1) == 0 and plan.most[span.group + (row >> _SHIFT)] < amount:
             row += _GROUP
             continue
-        if step[row].free < amount:
+        if step[first + row].free < amount:
             row += 1
             continue
-        begin = step[row].time
+        begin = step[first + row].time
         if begin >= before:
             return np.inf
         end = min(begin + duration, before)
         row += 1
-        while row < size and step[row].time < end and step[row].free >= amount:
+        while row < used and step[first + row].time < end and step[first + row].free >= amount:
             row += 1
-        if row == size or step[row].time >= end:
+        if row == used or step[first + row].time >= end:
             return begin  # type: ignore[no-any-return]
         row += 1
     return np.inf

@@ -11,12 +11,12 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from simkit.arrays import Bools, Floats, stream
+from simkit.arrays import Bools, Floats, Ints, stream
 from simkit.compiled import replay_changing, replay_fixed, replay_planned
 from simkit.compiled.orders import KEPT, Order, write_keys
-from simkit.compiled.pool import JOB, ROW, Pool, begin
+from simkit.compiled.pools import JOB, ROW, Pools, begin
 from simkit.compiled.replay_changing import no_line
-from simkit.compiled.replay_fixed import no_gap, no_queue
+from simkit.compiled.replay_fixed import no_gaps, no_queue
 from simkit.compiled.replay_planned import no_places
 from simkit.engine.recorder import CHUNK, Outcome, Recorder, Status, append_rows
 from simkit.engine.submission import Submission
@@ -52,6 +52,8 @@ class _Replayed(NamedTuple):
     """(J,) whether each is killed when its request is over."""
     over: Any
     """(J,) what ended or was refused, in that order."""
+    machine: Ints
+    """(P,) the machine of each pool."""
 
 
 def replay_pool(
@@ -76,20 +78,26 @@ def replay_pool(
         workload.epoch_s, first_s,
     )  # fmt: skip
     policy.reset(info, stream(seed, "policy"))
-    job, killed = _jobs(workload, float(cluster.capacity[0, 0]), predictor, rules, seed)
+    machines = [partition.machines or (0,) for partition in cluster.partitions]
+    capacity = cluster.capacity[[one for (one,) in machines], 0]
+    job, killed = _jobs(workload, cluster, predictor, rules, seed)
     submission = Submission(workload, cluster, predictor)
     keys = _keys(rule, job, submission, predictor, seed)
     additions = np.array(CORRECTIONS[correction], np.float64)
     last = predictor.last if isinstance(predictor, UserMean) else 0
-    pool = begin(job, float(cluster.capacity[0, 0]), rule.overtaking != "none", last, additions)
-    go_on = _kernel(rule, pool, keys, learned=last > 0)
+    pools = begin(job, capacity, rule.overtaking != "none", last, additions)
+    go_on = _kernel(rule, pools, keys, learned=last > 0)
     last_s = first_s + or_infinite(rules.limits.simulated_time)
-    timelines = list(_timelines(pool, go_on, last_s))
-    if timelines and timelines[-1]["time"][-1] > last_s:
+    timelines = list(_timelines(pools, go_on, last_s))
+    if pools.now["over"][0] < len(job) or (timelines and timelines[-1]["time"][-1] > last_s):
         return None
     recorder.capacity = [float(amount) for amount in cluster.capacity.sum(axis=0)]
     recorder.correction = correction
-    _write(recorder, workload, submission, _Replayed(job, killed, pool.over))
+    if submission.routing.only is None:
+        names = [partition.name for partition in cluster.partitions]
+        recorder.routed = names, np.where(job["refused"] > 0, -1, job["pool"])
+    done = _Replayed(job, killed, pools.over, np.array(machines)[:, 0])
+    _write(recorder, workload, submission, done)
     for timeline in timelines if recorder.keeps_timeline else ():
         zero = np.zeros(len(timeline))
         columns = timeline["time"], timeline["waiting"], zero, timeline["running"], timeline["free"]
@@ -100,21 +108,21 @@ def replay_pool(
     return PoolRun(sum(map(len, timelines)), now)
 
 
-def _timelines(pool: Pool, go_on: Callable[[Any], bool], last_s: float) -> Iterator[Any]:
+def _timelines(pools: Pools, go_on: Callable[[Any], bool], last_s: float) -> Iterator[Any]:
     """Replay everything, or what happens up to a time; yield the timeline in parts."""
     over = False
     while not over:
         timeline = records(np.empty(CHUNK, ROW))
-        pool.now["noted"] = 0
+        pools.now["noted"] = 0
         over = go_on(timeline)
-        if noted := int(pool.now["noted"][0]):
+        if noted := int(pools.now["noted"][0]):
             yield timeline[:noted]
             if timeline["time"][noted - 1] > last_s:
                 return
 
 
 def _jobs(
-    workload: Workload, capacity: float, predictor: Predictor, rules: Rules, seed: int
+    workload: Workload, cluster: Cluster, predictor: Predictor, rules: Rules, seed: int
 ) -> tuple[Any, Bools]:
     """Return (J,) the jobs' records, and which of them are killed at their limit."""
     count = len(workload)
@@ -124,7 +132,9 @@ def _jobs(
         job["estimate"][row : row + _BLOCK] = predictor.estimates(row, min(row + _BLOCK, count))
     job["submit"], job["requested"] = workload.submit_time_s, workload.requested_time_s
     job["demand"] = workload.request[:, 0] * workload.instances
-    job["refused"] = job["demand"] > capacity
+    job["pool"] = _routed(workload, cluster, job["demand"])
+    job["refused"] = job["pool"] < 0
+    job["pool"] = np.maximum(job["pool"], 0)
     _, users = np.unique(workload.user, return_inverse=True)
     job["user"] = np.where(workload.user < 0, -1, users)
     job["start"] = np.nan
@@ -133,6 +143,24 @@ def _jobs(
     killed: Bools = limit < run
     job["work"] = np.where(killed, limit, run)
     return job, killed
+
+
+def _routed(workload: Workload, cluster: Cluster, demand: Floats) -> Ints:
+    """Return (J,) the row of the partition to which each job goes, as `Routing` does; -1: none."""
+    found = np.full(len(workload), -1)
+    requested = workload.requested_time_s
+    requests, kind = np.unique(workload.request[:, 0], return_inverse=True)
+    for row, one in enumerate(cluster.partitions):
+        room = [cluster.most_instances((each,), one.machines) for each in requests.tolist()]
+        admitted = workload.instances <= np.array([*room, 0])[kind]
+        admitted &= ~(requested > one.max_time_s) & ~(demand > one.max_demand)
+        if one.max_time_s < np.inf:
+            admitted &= ~np.isposinf(requested)
+        if one.queues or one.partitions:
+            named = np.isin(workload.queue, list(one.queues))
+            admitted &= named | np.isin(workload.partition, list(one.partitions))
+        found = np.where((found < 0) & admitted, row, found)
+    return found
 
 
 def _keys(
@@ -152,26 +180,24 @@ def _keys(
 
 
 def _kernel(
-    rule: PoolRule, pool: Pool, keys: Floats | None, *, learned: bool
+    rule: PoolRule, pools: Pools, keys: Floats | None, *, learned: bool
 ) -> Callable[[Any], bool]:
     """Return what goes on with the replay until a timeline is full, and says whether it is over."""
-    job, shortest_first = pool.job, rule.overtaking == "easy, shortest first"
+    job, shortest_first = pools.job, rule.overtaking == "easy, shortest first"
     reads = getattr(rule.order, "reads_estimates", True)
     if rule.overtaking in ("all", "all, by start"):
-        order, held = _order(rule, job, keys, learned=learned and reads), no_places(len(job))
+        order, held = _order(rule, job, keys, learned=learned and reads), no_places(pools)
         by_start = rule.overtaking == "all, by start"
-        return lambda timeline: replay_planned.replay(pool, order, held, by_start, timeline)
-    gap = no_gap()
+        return lambda timeline: replay_planned.replay(pools, order, held, by_start, timeline)
+    gaps = no_gaps(len(pools.pool))
     if keys is None or (learned and (reads or shortest_first)):
         order, line = _order(rule, job, keys, learned=learned and reads), no_line(len(job))
         return lambda timeline: replay_changing.replay(
-            pool, order, gap, line, shortest_first, timeline
+            pools, order, gaps, line, shortest_first, timeline
         )
-    by_rank = np.argsort(keys, kind="stable")
-    by_turn = by_rank[np.argsort(job["estimate"][by_rank], kind="stable")]
-    queue = no_queue(by_rank, by_turn if shortest_first else None)
+    queue = no_queue(pools, keys, shortest_first=shortest_first)
     newcomers = np.empty(len(job), np.int64)
-    return lambda timeline: replay_fixed.replay(pool, queue, gap, newcomers, timeline)
+    return lambda timeline: replay_fixed.replay(pools, queue, gaps, newcomers, timeline)
 
 
 def _order(rule: PoolRule, job: Any, keys: Floats | None, *, learned: bool) -> Order:
@@ -203,12 +229,12 @@ def _reasons(recorder: Recorder, submission: Submission, done: _Replayed) -> Flo
     row = done.over["job"]
     refused, killed = done.job["refused"][row] > 0, done.killed[row]
     reasons = np.zeros(len(row))
-    only = submission.routing.only
-    assert only is not None
+    routing = submission.routing
     for place in np.flatnonzero(refused | killed).tolist():
         job = int(row[place])
         if refused[place]:
-            text = submission.routing.refusal(submission.tasks(job, job + 1)[0], only)
+            task = submission.tasks(job, job + 1)[0]
+            text = routing.refusal(task, routing.only) if routing.only else routing.send([task])
             recorder.events.append((float(done.over["time"][place]), "rejected", job, -1, -1, text))
             reasons[place] = recorder.reason(text)
         else:
@@ -234,7 +260,8 @@ def _write_ends(
         recorder.allocations,
         place[ran], place[ran], start[ran], time[ran], outcome[ran], attempts[ran],
     )  # fmt: skip
-    append_rows(recorder.pieces, zero[ran], zero[ran], size[ran], attempts[ran])
+    machine = done.machine[one["pool"]].astype(np.float64)
+    append_rows(recorder.pieces, machine[ran], zero[ran], size[ran], attempts[ran])
     append_rows(recorder.tasks, place, ready, start, end, status)
     append_rows(
         recorder.jobs,

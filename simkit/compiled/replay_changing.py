@@ -11,8 +11,8 @@ import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.compiled.orders import KEPT, Order, key_at, key_of, take_run_time
-from simkit.compiled.pool import Pool, end_due, next_instant, note, start, submit
-from simkit.compiled.replay_fixed import NOBODY, look_ahead
+from simkit.compiled.pools import Pools, end_due, next_instant, note, start, submit
+from simkit.compiled.replay_fixed import NOBODY, forget, look_ahead
 from simkit.machine_code import compiled, inner
 
 __all__ = ["Line", "end_in_order", "no_line", "replay", "sort_by_key", "submit_in_order"]
@@ -21,17 +21,18 @@ _GONE: Final = -1
 
 
 class Line(NamedTuple):
-    """Who waits, in order of submission, and scratch; (J,) each, `turn` (2 J,)."""
+    """Who waits, in order of submission, and scratch; (J,) each, one pool after the other."""
 
     queue: Ints
     newcomers: Ints
     keys: Floats
     estimates: Floats
     turn: Ints
+    """(2 J,)"""
 
 
 def no_line(jobs: int) -> Line:
-    """Return an empty queue for so many jobs."""
+    """Return empty queues for so many jobs in all."""
     return Line(
         np.empty(jobs, np.int64), np.empty(jobs, np.int64), np.empty(jobs), np.empty(jobs),
         np.empty(2 * jobs, np.int64),
@@ -39,11 +40,11 @@ def no_line(jobs: int) -> Line:
 
 
 @inner
-def _first(queue: Ints, waiting: int, keys: Floats) -> int:
-    """Return the place of who is first; of equals the first submitted."""
+def _first(line: Line, begin: int, end: int) -> int:
+    """Return the place of who is first between two; of equals the first submitted."""
     first = -1
-    for place in range(waiting):
-        if queue[place] != _GONE and (first < 0 or keys[place] < keys[first]):
+    for place in range(begin, end):
+        if line.queue[place] != _GONE and (first < 0 or line.keys[place] < line.keys[first]):
             first = place
     return first
 
@@ -78,73 +79,104 @@ def sort_by_key(places: Ints, count: int, by: Floats) -> None:
 
 
 @inner
-def submit_in_order(pool: Pool, order: Order, time: float, newcomers: Ints) -> int:
-    """Take in what has ended, and submit as `pool.submit` does; make keys that are kept."""
-    new = submit(pool, time, newcomers)
+def submit_in_order(pools: Pools, order: Order, time: float, newcomers: Ints) -> int:
+    """Submit as `pools.submit` does; make keys that are kept."""
+    new = submit(pools, time, newcomers)
     if order.fixed != KEPT:
         for each in range(new):
             job = newcomers[each]
-            order.key[job] = key_of(order.fixed, pool.job, job)
+            order.key[job] = key_of(order.fixed, pools.job, job)
     return new
 
 
 @inner
-def end_in_order(pool: Pool, order: Order, time: float) -> int:
-    """End what is due, as `pool.end_due` does; take in the run times for predictions."""
-    ended = end_due(pool, time)
-    for row in range(pool.now[0].over - ended, pool.now[0].over):
-        one = pool.job[pool.over[row].job]
+def end_in_order(pools: Pools, order: Order, time: float) -> int:
+    """End what is due, as `pools.end_due` does; take in the run times for predictions."""
+    ended = end_due(pools, time)
+    for row in range(pools.now[0].over - ended, pools.now[0].over):
+        one = pools.job[pools.over[row].job]
         take_run_time(order, one.user, one.work)
     return ended
 
 
 @inner
-def _backfill(
-    pool: Pool, gap: Any, line: Line, size: int, first: int, known: int, shortest_first: bool,
+def _decide(
+    pools: Pools, order: Order, gap: Any, line: Line, at: int, new: int, shortest_first: bool,
     time: float,
 ) -> None:  # fmt: skip
-    """Start who does not delay the head, at a place of the queue.
+    """Start who is first in a pool for as long as it fits, and then who does not delay it.
 
-    `known` waited at the last decision: if the gap still holds, only those behind are tried.
+    The `new` last ones of its queue are newcomers.
     """
-    now, queue, turn = pool.now[0], line.queue, line.turn
-    head, begin, count = queue[first], known, 0
-    if gap[0].head != head or time > gap[0].shadow:
-        gap[0].head, gap[0].shadow, begin = head, np.inf, 0
-    for place in range(begin, size):
+    pool = pools.pool[at]
+    begin, end = pool.begin, pool.begin + pool.waiting
+    for place in range(begin, end):
+        line.keys[place] = key_at(order, pools.job, line.queue[place], time)
+    first = _first(line, begin, end)
+    while first >= 0 and pools.job[line.queue[first]].demand <= pool.free:
+        _start(pools, line, first, time)
+        gap.head = NOBODY
+        first = _first(line, begin, end)
+    if pools.looks_ahead and pool.waiting > 1 and pool.free > 0:
+        _backfill(pools, gap, line, first, begin, end - new, end, shortest_first, time)
+    if pool.waiting < end - begin:
+        _close_gaps(line.queue, begin, end)
+
+
+@inner
+def _start(pools: Pools, line: Line, place: int, time: float) -> None:
+    """Start a job that waits at a place."""
+    job = line.queue[place]
+    start(pools, job, time)
+    pools.pool[pools.job[job].pool].waiting -= 1
+    line.queue[place] = _GONE
+
+
+@inner
+def _backfill(
+    pools: Pools, gap: Any, line: Line, first: int, begin: int, known: int, end: int,
+    shortest_first: bool, time: float,
+) -> None:  # fmt: skip
+    """Start who does not delay the head, which is at a place of the queue.
+
+    If the gap still holds, only those from `known` on are tried: the newcomers.
+    """
+    queue, turn, head, count = line.queue, line.turn, line.queue[first], 0
+    pool = pools.pool[pools.job[head].pool]
+    if gap.head != head or time > gap.shadow:
+        gap.head, gap.shadow, known = head, np.inf, begin
+    for place in range(known, end):
         job = queue[place]
-        if job != _GONE and place != first and pool.job[job].demand <= now.free:
-            if gap[0].shadow == np.inf:
-                look_ahead(gap, pool, head, time)
-            one = pool.job[job]
-            if one.estimate <= gap[0].shadow - time or one.demand <= gap[0].spare:
+        if job != _GONE and place != first and pools.job[job].demand <= pool.free:
+            if gap.shadow == np.inf:
+                look_ahead(gap, pools, head, time)
+            one = pools.job[job]
+            if one.estimate <= gap.shadow - time or one.demand <= gap.spare:
                 turn[count] = place
                 count += 1
     sort_by_key(turn, count, line.keys)
     if shortest_first:
         for each in range(count):
-            line.estimates[turn[each]] = pool.job[queue[turn[each]]].estimate
+            line.estimates[turn[each]] = pools.job[queue[turn[each]]].estimate
         sort_by_key(turn, count, line.estimates)
     for each in range(count):
-        one = pool.job[queue[turn[each]]]
-        if one.demand > now.free:
+        one = pools.job[queue[turn[each]]]
+        if one.demand > pool.free:
             continue
-        if one.estimate > gap[0].shadow - time:
-            if one.demand > gap[0].spare:
+        if one.estimate > gap.shadow - time:
+            if one.demand > gap.spare:
                 continue
-            gap[0].spare -= one.demand
-        start(pool, queue[turn[each]], time)
-        queue[turn[each]] = _GONE
-        now.waiting -= 1
-        if now.free <= 0:
+            gap.spare -= one.demand
+        _start(pools, line, turn[each], time)
+        if pool.free <= 0:
             break
 
 
 @inner
-def _close_gaps(queue: Ints, size: int) -> None:
+def _close_gaps(queue: Ints, begin: int, end: int) -> None:
     """Move up those behind who is gone."""
-    left = 0
-    for place in range(size):
+    left = begin
+    for place in range(begin, end):
         if queue[place] != _GONE:
             queue[left] = queue[place]
             left += 1
@@ -152,48 +184,39 @@ def _close_gaps(queue: Ints, size: int) -> None:
 
 @compiled
 def replay(
-    pool: Pool, order: Order, gap: Any, line: Line, shortest_first: bool, timeline: Any
+    pools: Pools, order: Order, gaps: Any, line: Line, shortest_first: bool, timeline: Any
 ) -> bool:
     """Go on with a replay until the timeline is full; return whether everything is over.
 
     Args:
-        pool: that it looks ahead stands for EASY backfilling.
-        order: of the queue.
-        gap: (1,) at first for nobody.
+        pools: that they look ahead stands for EASY backfilling.
+        order: of the queues.
+        gaps: (P,) at first for nobody.
         line: at first empty.
         shortest_first: whether jobs overtake by their estimates, not in the queue's order.
         timeline: (D,) written from `noted` on.
     """
-    now, least, queue, keys = pool.now[0], np.inf, line.queue, line.keys
-    for job in range(len(pool.job)):
-        least = min(least, pool.job[job].demand)
+    now, least = pools.now[0], np.inf
+    for job in range(len(pools.job)):
+        least = min(least, pools.job[job].demand)
     while now.noted < len(timeline):
-        time = next_instant(pool)
+        time = next_instant(pools)
         if time == np.inf:
             return True
-        end_in_order(pool, order, time)
+        end_in_order(pools, order, time)
         if now.changed > 0:
-            gap[0].head = NOBODY
-        new = submit_in_order(pool, order, time, line.newcomers)
+            forget(gaps)
+        new = submit_in_order(pools, order, time, line.newcomers)
         if now.changed == 0:
             continue
-        known, size = now.waiting, now.waiting + new
-        for each in range(new):
-            queue[known + each] = line.newcomers[each]
-        now.waiting = size
-        if size > 0 and now.free >= least:
-            for place in range(size):
-                keys[place] = key_at(order, pool.job, queue[place], time)
-            first = _first(queue, size, keys)
-            while first >= 0 and pool.job[queue[first]].demand <= now.free:
-                start(pool, queue[first], time)
-                queue[first] = _GONE
-                gap[0].head = NOBODY
-                now.waiting -= 1
-                first = _first(queue, size, keys)
-            if pool.looks_ahead and now.waiting > 1 and now.free > 0:
-                _backfill(pool, gap, line, size, first, known, shortest_first, time)
-            if now.waiting < size:
-                _close_gaps(queue, size)
-        note(pool, timeline, time)
+        for at in range(len(gaps)):
+            pool, mine = pools.pool[at], 0
+            for each in range(new):
+                if pools.job[line.newcomers[each]].pool == at:
+                    line.queue[pool.begin + pool.waiting] = line.newcomers[each]
+                    pool.waiting += 1
+                    mine += 1
+            if pool.waiting > 0 and pool.free >= least:
+                _decide(pools, order, gaps[at], line, at, mine, shortest_first, time)
+        note(pools, timeline, time)
     return False

@@ -10,13 +10,14 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from simkit.arrays import Ints
-from simkit.compiled.pool import Pool, end_due, next_instant, note, start, submit
+from simkit.arrays import Floats, Ints
+from simkit.compiled.pools import Pools, end_due, next_instant, note, start, submit
 from simkit.compiled.releases import when_freed
 from simkit.compiled.waiting import (
     Waiting,
     first_fitting,
     first_waiting,
+    least_demand,
     nobody_waits,
     put,
     take_out,
@@ -24,104 +25,151 @@ from simkit.compiled.waiting import (
 from simkit.machine_code import compiled, inner, records
 from simkit.units import EVER_S
 
-__all__ = ["NOBODY", "Queue", "look_ahead", "no_gap", "no_queue", "replay"]
+__all__ = ["NOBODY", "Queue", "forget", "look_ahead", "no_gaps", "no_queue", "replay"]
 
 NOBODY: Final = -1
 GAP: Final = np.dtype([("head", np.int64), ("shadow", np.float64), ("spare", np.float64)])
-"""What a blocked head leaves to others: for which job it holds, `NOBODY` if for none, so that
-everyone is to be tried; when it is expected to start, infinity while nobody else fits into what is
-free now; and the extra nodes."""
+"""What a blocked head of a pool leaves to others: for which job it holds, `NOBODY` if for none, so
+that everyone is to be tried; when it is expected to start, infinity while nobody else fits into
+what is free now; and the extra nodes."""
+
+
+def no_gaps(pools: int) -> Any:
+    """Return gaps of pools that hold for nobody."""
+    gaps = records(np.zeros(pools, GAP))
+    gaps["head"] = NOBODY
+    return gaps
 
 
 @inner
-def look_ahead(gap: Any, pool: Pool, head: int, time: float) -> None:
+def forget(gaps: Any) -> None:
+    """Let the gaps hold for nobody."""
+    for gap in gaps:
+        gap.head = NOBODY
+
+
+@inner
+def look_ahead(gap: Any, pools: Pools, head: int, time: float) -> None:
     """Work out shadow time and extra nodes of a head that does not fit."""
-    missing = pool.job[head].demand - pool.now[0].free
-    shadow, freed = when_freed(pool.releases, missing, time)
-    gap[0].shadow, gap[0].spare = min(shadow, EVER_S), freed - missing
+    one = pools.job[head]
+    missing = one.demand - pools.pool[one.pool].free
+    shadow, freed = when_freed(pools.releases, one.pool, missing, time)
+    gap.shadow, gap.spare = min(shadow, EVER_S), freed - missing
 
 
 class Queue(NamedTuple):
-    """Who waits, twice: in the order, and in that in which jobs overtake."""
+    """Who waits, twice: in the order, and in that in which jobs overtake; pool by pool."""
 
     rank: Ints
-    """(J,) each job's place in the order; `by_rank` is the job at each place."""
+    """(J,) each job's place in its pool's order."""
     by_rank: Ints
+    """(J,) the jobs of one pool after the other, in order."""
     in_order: Waiting
     turn: Ints
-    """(J,) each job's place among those that try to overtake; `by_turn` likewise."""
+    """(J,) each job's place among those of its pool that try to overtake; `by_turn` likewise."""
     by_turn: Ints
     in_turn: Waiting
     same: bool
     """Whether both orders are the same."""
 
 
+def no_queue(pools: Pools, keys: Floats, *, shortest_first: bool) -> Queue:
+    """Return empty queues.
+
+    Args:
+        pools: with all jobs.
+        keys: (J,) the order.
+        shortest_first: whether jobs overtake by their estimates, not in the same order.
+    """
+    sizes, pool = pools.pool["jobs"], pools.job["pool"]
+    by_rank = np.lexsort((keys, pool))
+    rank, in_order = _places(by_rank, pools), nobody_waits(sizes)
+    if not shortest_first:
+        return Queue(rank, by_rank, in_order, rank, by_rank, in_order, True)
+    by_turn = np.lexsort((rank, pools.job["estimate"], pool))
+    return Queue(
+        rank, by_rank, in_order, _places(by_turn, pools), by_turn, nobody_waits(sizes), False
+    )
+
+
+def _places(order: Ints, pools: Pools) -> Ints:
+    """Return each job's place in its pool's order."""
+    places = np.empty(len(order), np.int64)
+    places[order] = np.arange(len(order))
+    return places - pools.pool["begin"][pools.job["pool"]]  # type: ignore[no-any-return]
+
+
 @inner
-def _enter(queue: Queue, pool: Pool, job: int) -> None:
-    one = pool.job[job]
-    put(queue.in_order, queue.rank[job], one.demand, one.estimate)
+def _enter(queue: Queue, pools: Pools, job: int) -> None:
+    one = pools.job[job]
+    put(queue.in_order, one.pool, queue.rank[job], one.demand, one.estimate)
     if not queue.same:
-        put(queue.in_turn, queue.turn[job], one.demand, one.estimate)
+        put(queue.in_turn, one.pool, queue.turn[job], one.demand, one.estimate)
+    pools.pool[one.pool].waiting += 1
 
 
 @inner
-def _leave(queue: Queue, job: int) -> None:
-    take_out(queue.in_order, queue.rank[job])
+def _start(queue: Queue, pools: Pools, job: int, time: float) -> None:
+    """Start a job that waits."""
+    at = pools.job[job].pool
+    start(pools, job, time)
+    take_out(queue.in_order, at, queue.rank[job])
     if not queue.same:
-        take_out(queue.in_turn, queue.turn[job])
+        take_out(queue.in_turn, at, queue.turn[job])
+    pools.pool[at].waiting -= 1
 
 
 @inner
-def _start_first(pool: Pool, queue: Queue, gap: Any, first: int, time: float) -> int:
-    """Start who is first for as long as it fits; return the first rank that waits."""
-    now = pool.now[0]
-    while now.waiting > 0:
-        first = first_waiting(queue.in_order, first)
-        job = queue.by_rank[first]
-        if pool.job[job].demand > now.free:
-            return first
-        start(pool, job, time)
-        _leave(queue, job)
-        gap[0].head = NOBODY
-        now.waiting -= 1
-    return queue.in_order.leaves
+def _decide(
+    pools: Pools, queue: Queue, gap: Any, at: int, newcomers: Ints, new: int, time: float
+) -> None:
+    """Start who is first in a pool for as long as it fits, and then who does not delay it."""
+    pool, first = pools.pool[at], 0
+    while pool.waiting > 0:
+        first = first_waiting(queue.in_order, at, first)
+        head = queue.by_rank[pool.begin + first]
+        if pools.job[head].demand > pool.free:
+            if pools.looks_ahead and pool.waiting > 1 and pool.free > 0:
+                _backfill(pools, queue, gap, head, newcomers, new, time)
+            return
+        _start(queue, pools, head, time)
+        gap.head = NOBODY
 
 
 @inner
 def _backfill(
-    pool: Pool, queue: Queue, gap: Any, head: int, newcomers: Ints, new: int, time: float
+    pools: Pools, queue: Queue, gap: Any, head: int, newcomers: Ints, new: int, time: float
 ) -> None:
     """Start who does not delay the head."""
-    if gap[0].head == head and time <= gap[0].shadow:
-        _try_newcomers(pool, queue, gap, newcomers, new, time)
+    at = pools.job[head].pool
+    if gap.head == head and time <= gap.shadow:
+        _try_newcomers(pools, queue, gap, at, newcomers, new, time)
         return
-    gap[0].head, gap[0].shadow = head, np.inf
-    now = pool.now[0]
-    if queue.in_order.least[1].demand > now.free:
+    pool = pools.pool[at]
+    gap.head, gap.shadow = head, np.inf
+    if least_demand(queue.in_order, at) > pool.free:
         return
-    look_ahead(gap, pool, head, time)
-    slack = gap[0].shadow - time
+    look_ahead(gap, pools, head, time)
+    slack = gap.shadow - time
     place = queue.turn[head] + 1 if queue.same else 0
-    while now.free > 0:
-        within = min(gap[0].spare, now.free)
-        place = first_fitting(queue.in_turn, place, now.free, slack, within)
+    while pool.free > 0:
+        within = min(gap.spare, pool.free)
+        place = first_fitting(queue.in_turn, at, place, pool.free, slack, within)
         if place < 0:
             break
-        job = queue.by_turn[place]
-        if pool.job[job].estimate > slack:
-            gap[0].spare -= pool.job[job].demand
-        start(pool, job, time)
-        _leave(queue, job)
-        now.waiting -= 1
+        job = queue.by_turn[pool.begin + place]
+        if pools.job[job].estimate > slack:
+            gap.spare -= pools.job[job].demand
+        _start(queue, pools, job, time)
         place += 1
 
 
 @inner
 def _try_newcomers(
-    pool: Pool, queue: Queue, gap: Any, newcomers: Ints, new: int, time: float
+    pools: Pools, queue: Queue, gap: Any, at: int, newcomers: Ints, new: int, time: float
 ) -> None:
-    """Start newcomers as `_backfill` does, where nobody else could start."""
-    head, now = gap[0].head, pool.now[0]
+    """Start newcomers of a pool as `_backfill` does, where nobody else could start."""
+    head, pool = gap.head, pools.pool[at]
     for each in range(1, new):  # put them in turn
         job, place = newcomers[each], each
         while place > 0 and queue.turn[newcomers[place - 1]] > queue.turn[job]:
@@ -130,84 +178,56 @@ def _try_newcomers(
         newcomers[place] = job
     for each in range(new):
         job = newcomers[each]
-        one = pool.job[job]
-        if job == head or one.demand > now.free or not np.isnan(one.start):
+        one = pools.job[job]
+        if one.pool != at or job == head or one.demand > pool.free or not np.isnan(one.start):
             continue
-        if gap[0].shadow == np.inf:
-            look_ahead(gap, pool, head, time)
-        if one.estimate > gap[0].shadow - time:
-            if one.demand > gap[0].spare:
+        if gap.shadow == np.inf:
+            look_ahead(gap, pools, head, time)
+        if one.estimate > gap.shadow - time:
+            if one.demand > gap.spare:
                 continue
-            gap[0].spare -= one.demand
-        start(pool, job, time)
-        _leave(queue, job)
-        now.waiting -= 1
-        if now.free <= 0:
+            gap.spare -= one.demand
+        _start(queue, pools, job, time)
+        if pool.free <= 0:
             break
 
 
-def no_queue(by_rank: Ints, by_turn: Ints | None) -> Queue:
-    """Return an empty queue.
-
-    Args:
-        by_rank: (J,) the jobs in order.
-        by_turn: (J,) the jobs in the order in which they overtake; None: in the same.
-    """
-    in_order, same = nobody_waits(len(by_rank)), by_turn is None
-    rank = _places(by_rank)
-    if by_turn is None:
-        return Queue(rank, by_rank, in_order, rank, by_rank, in_order, same)
-    in_turn = nobody_waits(len(by_rank))
-    return Queue(rank, by_rank, in_order, _places(by_turn), by_turn, in_turn, same)
-
-
-def _places(order: Ints) -> Ints:
-    """Return each job's place in an order."""
-    places = np.empty(len(order), np.int64)
-    places[order] = np.arange(len(order))
-    return places
-
-
-def no_gap() -> Any:
-    """Return a gap that holds for nobody."""
-    gap = records(np.zeros(1, GAP))
-    gap["head"] = NOBODY
-    return gap
-
-
 @compiled
-def replay(pool: Pool, queue: Queue, gap: Any, newcomers: Ints, timeline: Any) -> bool:
+def replay(pools: Pools, queue: Queue, gaps: Any, newcomers: Ints, timeline: Any) -> bool:
     """Go on with a replay until the timeline is full; return whether everything is over.
 
     Args:
-        pool: that it looks ahead stands for EASY backfilling.
-        queue: at first empty, like the gap.
-        gap: (1,)
+        pools: that they look ahead stands for EASY backfilling.
+        queue: at first empty.
+        gaps: (P,) at first for nobody.
         newcomers: (J,) scratch.
         timeline: (D,) written from `noted` on.
     """
-    now = pool.now[0]
-    first = 0  # no job of a rank below waits
+    now = pools.now[0]
     while now.noted < len(timeline):
-        time = next_instant(pool)
+        time = next_instant(pools)
         if time == np.inf:
             return True
-        end_due(pool, time)
+        end_due(pools, time)
         if now.changed > 0:
-            gap[0].head = NOBODY
-        new = submit(pool, time, newcomers)
+            forget(gaps)
+        new = submit(pools, time, newcomers)
         if now.changed == 0:
             continue
-        if new == 1 and now.waiting == 0 and pool.job[newcomers[0]].demand <= now.free:
-            start(pool, newcomers[0], time)  # it need not queue
-            gap[0].head = NOBODY
-        elif new > 0 or now.waiting > 0:
-            for each in range(new):
-                _enter(queue, pool, newcomers[each])
-                first = min(first, queue.rank[newcomers[each]])
-            now.waiting += new
-            first = _start_first(pool, queue, gap, first, time)
-            if pool.looks_ahead and now.waiting > 1 and now.free > 0:
-                _backfill(pool, queue, gap, queue.by_rank[first], newcomers, new, time)
-        note(pool, timeline, time)
+        if new == 1 and _need_not_queue(pools, newcomers[0]):
+            start(pools, newcomers[0], time)
+            gaps[pools.job[newcomers[0]].pool].head = NOBODY
+            new = 0
+        for each in range(new):
+            _enter(queue, pools, newcomers[each])
+        for at in range(len(gaps)):
+            _decide(pools, queue, gaps[at], at, newcomers, new, time)
+        note(pools, timeline, time)
     return False
+
+
+@inner
+def _need_not_queue(pools: Pools, job: int) -> bool:
+    """Return whether a single newcomer starts at once: it fits, and nobody waits."""
+    pool = pools.pool[pools.job[job].pool]
+    return pool.waiting == 0 and pools.job[job].demand <= pool.free  # type: ignore[no-any-return]

@@ -17,7 +17,7 @@ from simkit.policy.pool_rule import FixedForm, PoolRule
 from simkit.rules import Rules
 from simkit.text import counted
 from simkit.workload import Workload
-from simkit.workload.cluster import Cluster, Partition
+from simkit.workload.cluster import Cluster
 
 __all__ = ["FROM_JOBS", "Chosen", "Engine", "choose", "module_of", "why_not_compiled"]
 
@@ -105,6 +105,9 @@ def why_not_compiled(
     if isinstance(rule, str):
         yield rule
         return
+    predicts = predictor.learns or getattr(rule.form, "predicts", False)
+    if predicts and len(cluster.partitions) > 1:
+        yield "run times are learned across partitions"
     if not predictor.learns:
         return
     if type(predictor) is not UserMean:
@@ -121,13 +124,18 @@ def _reads_estimates_by_task(rule: PoolRule) -> bool:
 
 def _of_cluster(cluster: Cluster) -> Iterator[str]:
     """Yield what is not a pool of one resource that stays as it is."""
-    machines, resources = cluster.capacity.shape
-    if machines > 1:
-        yield f"the cluster has {machines:,} machines, not one pool"
+    (machines, resources), parts = cluster.capacity.shape, cluster.partitions
+    own = [part.machines or tuple(range(machines)) for part in parts]
+    if sorted(row for rows in own for row in rows) != list(range(machines)):
+        yield "partitions share machines, or leave some out"
+    elif machines > len(own):
+        yield f"the cluster has {machines:,} machines, not a pool for each partition"
     if resources > 1:
         yield f"the machines have {resources} resources"
-    if cluster.partitions != (Partition(cluster.partitions[0].name),):
-        yield "partitions have limits, queues or priorities"
+    if any(min(part.max_running_per_user, part.max_waiting_per_user) < np.inf for part in parts):
+        yield "partitions limit their users"
+    if any(part.preempt is not None for part in parts):
+        yield "partitions are preempted"
     if cluster.maintenance or cluster.changes or cluster.absent or cluster.failures is not None:
         yield "capacity changes"
 

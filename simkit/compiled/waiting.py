@@ -12,71 +12,97 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from simkit.arrays import Ints
 from simkit.machine_code import inner, records
 
 _ANY: Final = sys.float_info.max
 
-__all__ = ["Waiting", "first_fitting", "first_waiting", "nobody_waits", "put", "take_out"]
+__all__ = [
+    "Waiting",
+    "first_fitting",
+    "first_waiting",
+    "least_demand",
+    "nobody_waits",
+    "put",
+    "take_out",
+]
 
 
 LEAST: Final = np.dtype([("demand", np.float64), ("estimate", np.float64)])
 """The least demand and the least estimate below a row."""
 
 
+TREE: Final = np.dtype([("root", np.int64), ("leaves", np.int64)])
+"""Where a pool's tree stands, and how many leaves it has."""
+
+
 class Waiting(NamedTuple):
-    """A tree: row 1 is the root, rows 2 i and 2 i + 1 are the children of row i."""
+    """A tree for each of P pools: row 1 is the root, rows 2 i and 2 i + 1 are below row i."""
 
     least: Any
-    """(2 · leaves,)"""
-    leaves: int
-    """The leaf of rank r is row ``leaves + r``."""
+    """(N,) The leaf of rank r is row ``leaves + r``; rows count from the tree's `root`."""
+    tree: Any
+    """(P,)"""
 
 
-def nobody_waits(ranks: int) -> Waiting:
-    """Return an empty tree of so many ranks."""
-    leaves = 1
-    while leaves < ranks:
-        leaves *= 2
-    least = np.empty(2 * leaves, LEAST)
+def nobody_waits(ranks: Ints) -> Waiting:
+    """Return empty trees of so many ranks, (P,)."""
+    leaves = [1 << max(int(count) - 1, 0).bit_length() for count in ranks]
+    least = records(np.empty(2 * sum(leaves), LEAST))
     least["demand"] = least["estimate"] = np.inf
-    return Waiting(records(least), leaves)
+    tree = records(np.zeros(len(leaves), TREE))
+    tree["leaves"] = leaves
+    tree["root"] = 2 * (np.cumsum(leaves) - leaves)
+    return Waiting(least, tree)
 
 
 @inner
-def put(waiting: Waiting, rank: int, demand: float, estimate: float) -> None:
-    """Let the job of a rank wait."""
-    least, row = waiting.least, rank + waiting.leaves
-    least[row].demand, least[row].estimate = demand, estimate
+def put(waiting: Waiting, at: int, rank: int, demand: float, estimate: float) -> None:
+    """Let the job of a rank wait in a pool."""
+    least, root = waiting.least, waiting.tree[at].root
+    row = rank + waiting.tree[at].leaves
+    least[root + row].demand, least[root + row].estimate = demand, estimate
     row >>= 1
     while row > 0:
-        one, other = least[2 * row], least[2 * row + 1]
+        one, other = least[root + 2 * row], least[root + 2 * row + 1]
         demand, estimate = min(one.demand, other.demand), min(one.estimate, other.estimate)
-        if least[row].demand == demand and least[row].estimate == estimate:
+        here = least[root + row]
+        if here.demand == demand and here.estimate == estimate:
             break
-        least[row].demand, least[row].estimate = demand, estimate
+        here.demand, here.estimate = demand, estimate
         row >>= 1
 
 
 @inner
-def take_out(waiting: Waiting, rank: int) -> None:
+def take_out(waiting: Waiting, at: int, rank: int) -> None:
     """Let the job of a rank wait no more."""
-    put(waiting, rank, np.inf, np.inf)
+    put(waiting, at, rank, np.inf, np.inf)
 
 
 @inner
-def first_fitting(waiting: Waiting, rank: int, free: float, slack: float, spare: float) -> int:
-    """Return the first rank, from one on, whose job may start; -1: none.
+def least_demand(waiting: Waiting, at: int) -> float:
+    """Return the least demand in a pool; infinity if nobody waits."""
+    return waiting.least[waiting.tree[at].root + 1].demand  # type: ignore[no-any-return]
+
+
+@inner
+def first_fitting(
+    waiting: Waiting, at: int, rank: int, free: float, slack: float, spare: float
+) -> int:
+    """Return the first rank of a pool, from one on, whose job may start; -1: none.
 
     It may if it asks for no more than `spare`, or for no more than `free` and for no longer than
     `slack`; all three are finite.
     """
-    row, rows = rank + waiting.leaves, 2 * waiting.leaves
-    if rank >= waiting.leaves:
+    root, leaves = waiting.tree[at].root, waiting.tree[at].leaves
+    if rank >= leaves:
         return -1
+    row = rank + leaves
     while True:
-        if _may_fit(waiting, row, free, slack, spare):
-            if row >= waiting.leaves:
-                return row - waiting.leaves
+        least = waiting.least[root + row]
+        if least.demand <= spare or (least.demand <= free and least.estimate <= slack):
+            if row >= leaves:
+                return row - leaves  # type: ignore[no-any-return]
             row *= 2
             continue
         while row & 1:  # the last child: all below its parent has been seen
@@ -84,17 +110,11 @@ def first_fitting(waiting: Waiting, rank: int, free: float, slack: float, spare:
             if row == 0:
                 return -1
         row += 1
-        if row >= rows or row & (row - 1) == 0:  # behind the end of its level
+        if row >= 2 * leaves or row & (row - 1) == 0:  # behind the end of its level
             return -1
 
 
 @inner
-def _may_fit(waiting: Waiting, row: int, free: float, slack: float, spare: float) -> bool:
-    least = waiting.least[row]
-    return least.demand <= spare or (least.demand <= free and least.estimate <= slack)  # type: ignore[no-any-return]
-
-
-@inner
-def first_waiting(waiting: Waiting, rank: int) -> int:
-    """Return the first rank, from one on, whose job waits; -1: none."""
-    return first_fitting(waiting, rank, 0.0, 0.0, _ANY)
+def first_waiting(waiting: Waiting, at: int, rank: int) -> int:
+    """Return the first rank of a pool, from one on, whose job waits; -1: none."""
+    return first_fitting(waiting, at, rank, 0.0, 0.0, _ANY)

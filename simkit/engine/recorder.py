@@ -325,7 +325,10 @@ def append_rows(rows: array[float], *columns: Any) -> None:
 def _texts(numbers: Any, texts: tuple[str, ...]) -> Any:
     import polars as pl
 
-    return pl.Series(texts, dtype=pl.String).gather(pl.Series(numbers).cast(pl.UInt32))
+    known = pl.Series(texts, dtype=pl.String)
+    if len(numbers) and (numbers == numbers[0]).all():  # as are most statuses, and all of a chunk
+        return known.new_from_index(int(numbers[0]), len(numbers))
+    return known.gather(pl.Series(numbers).cast(pl.UInt32))
 
 
 def _plain(value: Any) -> Any:
@@ -337,14 +340,13 @@ def _frame(columns: dict[str, Any]) -> pl.DataFrame:
     import polars as pl
 
     text = {"job_id", "task_id", *JOB_COLUMNS}
-    series = [
-        column.alias(name)
-        if isinstance(column, pl.Series)
-        else pl.Series(name, column, dtype=pl.String)
-        if name in text and column.dtype == object
-        else pl.Series(name, column)
-        for name, column in columns.items()
-    ]
-    return pl.DataFrame(series).with_columns(
-        pl.col(pl.Float64).fill_nan(None)
-    )  # fmt: skip
+    return pl.DataFrame(
+        [
+            column.alias(name)
+            if isinstance(column, pl.Series)
+            else pl.Series(name, column, dtype=pl.String)
+            if name in text and column.dtype == object
+            else pl.Series(name, column, nan_to_null=column.dtype == np.float64)
+            for name, column in columns.items()
+        ]
+    )

@@ -596,7 +596,7 @@ class Simulation:
 def _seldom_collected() -> Iterator[None]:
     """Look for cyclic garbage less often: the engine makes many objects, none in a cycle."""
     before = gc.get_threshold()
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(max(before[0], 50_000), 20, 100)
     try:
         yield
     finally:

@@ -52,7 +52,9 @@ def unit_warnings(scenario: Scenario, trace: Trace, cluster: Cluster) -> list[st
         most = float(cluster.capacity[:, cluster.resources.index(name)].max(initial=0.0))
         asked = workload.request[:, column]
         asked = asked[asked > 0]
-        if most and len(asked) and np.median(asked) > most and (odd := _odd(name, asked, most)):
+        if not most or not len(asked) or asked.max() <= most:
+            continue
+        if np.median(asked) > most and (odd := _odd(name, asked, most)):
             looks, factor = odd
             found.append(
                 f"warning: {name}: instances ask for up to {asked.max():.10g}, and no machine has "

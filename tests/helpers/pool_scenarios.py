@@ -10,13 +10,14 @@ from engine_runs import a_gang, make_jobs
 
 import simkit
 from simkit.workload import Workload
-from simkit.workload.cluster import Cluster
+from simkit.workload.cluster import Cluster, Partition
 
 FIXED: Final = (
     "fcfs", "lcfs", "sjf", "ljf", "saf", "laf", "f1", "f2", "f3", "f4", "log-r-n", "r2-n", "random",
     "largest-request", "qos",
 )  # fmt: skip
 CHANGING: Final = ("hrrn", "wfp3", "unicef", "saf-p", "wfp3-p-n2")
+PREDICTING: Final = ("saf-p", "wfp3-p-n2")
 BACKFILLS: Final[tuple[Any, ...]] = (
     "none", "easy", {"type": "easy", "order": "sjf"}, "conservative",
     {"type": "conservative", "compress": "completion"},
@@ -62,12 +63,36 @@ def drawn(seed: int) -> PoolScenario:
         *((s, a_gang(n, r, q)) for s, n, r, q in columns),
         user=rng.integers(-1, 4, jobs),
         qos=rng.choice([0.25, 0.5, 1.0], jobs),
+        queue=rng.integers(-1, 3, jobs),
     )
+    pools = int(rng.choice([1, 1, 2, 3]))
+    orders = [order for order in (*FIXED, *CHANGING) if pools == 1 or order not in PREDICTING]
+    estimates = [one for one in ESTIMATES if pools == 1 or "user-mean" not in str(one)]
     overrides = {
-        "policy.order": str(rng.choice([*FIXED, *CHANGING])),
+        "policy.order": str(rng.choice(orders)),
         "policy.backfill": BACKFILLS[rng.integers(len(BACKFILLS))],
-        "estimates": ESTIMATES[rng.integers(len(ESTIMATES))],
+        "estimates": estimates[rng.integers(len(estimates))],
         "walltime": str(rng.choice(["kill", "ignore"])),
         "seed": seed % 7,
     }
-    return PoolScenario(workload, Cluster.pool({"processors": float(size)}), overrides)
+    return PoolScenario(workload, _cluster(rng, size, pools), overrides)
+
+
+def _cluster(rng: np.random.Generator, size: int, pools: int) -> Cluster:
+    """Return one pool, or one for each partition, which take some queues and have limits."""
+    names = [f"p{row}" for row in range(pools)]
+    if pools == 1:
+        return Cluster.pool({"processors": float(size)})
+    partitions = [
+        Partition(
+            name,
+            machines=(row,),
+            priority=float(rng.integers(2)),
+            max_time_s=float(rng.choice([60.0, np.inf])),
+            max_demand=float(rng.choice([size // 2 + 1, np.inf])),
+            queues=frozenset(rng.choice(3, rng.integers(3)).tolist()),
+        )
+        for row, name in enumerate(names)
+    ]
+    capacity = np.array([[float(rng.choice([size, size // 3 + 1]))] for _ in names])
+    return Cluster(("processors",), tuple(names), capacity, tuple(partitions))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from simkit.errors import RunError
 from simkit.learners.common.training import ARRAYS, FACTS, Checkpoint
+from simkit.scenario.yaml_document import load_scenario
 
 IDENTITY = {"learner": "deeprm", "seed": 0, "arguments": {"hidden": 20, "shape": (1, 3)}}
 
@@ -53,6 +55,17 @@ def test_another_training_is_refused_with_all_that_differs(tmp_path):
     first, second = str(error.value).splitlines()
     assert "seed is 0 there, 1 here" in first
     assert "arguments.hidden is 20 there, 10 here" in second
+
+
+def test_a_key_that_scenarios_had_not_yet_has_its_default(tmp_path):
+    scenario = load_scenario({"workload": {"type": "lublin", "jobs": 1, "processors": 4}})
+    written(tmp_path)
+    facts = json.loads((tmp_path / FACTS).read_text())
+    older = scenario.model_dump(mode="json")
+    del older["engine"]
+    facts["identity"]["scenario"] = older
+    (tmp_path / FACTS).write_text(json.dumps(facts))
+    Checkpoint.read(tmp_path, {**IDENTITY, "scenario": scenario.model_dump(mode="json")})
 
 
 @pytest.mark.parametrize("name", [FACTS, ARRAYS])

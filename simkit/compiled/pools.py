@@ -1,8 +1,8 @@
-"""A pool of one resource as it runs: what is free, what has started, what ends when.
+"""Pools of one resource as they run: what is free, what has started, what ends when.
 
-Every replay of a pool begins with these functions; they differ in who starts. At an instant what
+Every replay of pools begins with these functions; they differ in who starts. At an instant what
 ends comes first, then corrections of estimates and the jobs that are submitted, and then one
-decision: see `simkit.engine.events`.
+decision in each pool, in turn: see `simkit.engine.events`.
 """
 
 from __future__ import annotations
@@ -18,40 +18,44 @@ from simkit.machine_code import inner, records
 from simkit.policy.estimates import corrected
 from simkit.units import TIME_GRID
 
-__all__ = ["JOB", "Pool", "begin", "end_due", "next_instant", "note", "start", "submit"]
+__all__ = ["JOB", "Pools", "begin", "end_due", "next_instant", "note", "start", "submit"]
 
 JOB: Final = np.dtype([
     ("submit", np.float64), ("work", np.float64), ("estimate", np.float64),
-    ("requested", np.float64), ("demand", np.float64), ("user", np.int64), ("refused", np.int64),
-    ("start", np.float64), ("expected_end", np.float64),
+    ("requested", np.float64), ("demand", np.float64), ("user", np.int64), ("pool", np.int64),
+    ("refused", np.int64), ("start", np.float64), ("expected_end", np.float64),
 ])  # fmt: skip
 """A job: its submission; how long it runs, to its end or until it is killed; its estimate at
 submission, written where it is learned; the request, NaN if unknown (all in s); what all instances
-ask for together; its user, from 0, -1 if unknown; whether it can never run; and when it started,
-NaN before, and is expected to end."""
+ask for together; its user, from 0, -1 if unknown; its pool; whether it can never run; and when it
+started, NaN before, and is expected to end."""
 OVER: Final = np.dtype([("job", np.int64), ("time", np.float64)])
 """A job that has ended, or was refused, and when."""
 ROW: Final = np.dtype([
     ("time", np.float64), ("waiting", np.int64), ("running", np.int64), ("free", np.float64),
 ])  # fmt: skip
 """A row of the timeline, after a decision."""
-NOW: Final = np.dtype([
-    ("free", np.float64), ("running", np.int64), ("started", np.int64), ("over", np.int64),
-    ("submitted", np.int64), ("waiting", np.int64), ("corrections", np.int64), ("wakes", np.int64),
-    ("changed", np.int64), ("noted", np.int64),
+POOL: Final = np.dtype([
+    ("free", np.float64), ("waiting", np.int64), ("begin", np.int64), ("jobs", np.int64),
 ])  # fmt: skip
-"""What is free; how many jobs run, have started, are over, were submitted, wait; how many
-corrections and wake-ups are to come; whether anything has changed since the last decision; rows of
-the timeline."""
+"""What is free; how many jobs wait; how many jobs the pools before have in all, and this one."""
+NOW: Final = np.dtype([
+    ("running", np.int64), ("started", np.int64), ("over", np.int64), ("submitted", np.int64),
+    ("corrections", np.int64), ("wakes", np.int64), ("changed", np.int64), ("noted", np.int64),
+])  # fmt: skip
+"""How many jobs run, have started, are over, were submitted; how many corrections and wake-ups are
+to come; whether anything has changed since the last decision; rows of the timeline."""
 
 _corrected: Any = inner(corrected)
 
 
-class Pool(NamedTuple):
+class Pools(NamedTuple):
     """Jobs, and where they stand."""
 
     job: Any
     """(J,) in order of submission."""
+    pool: Any
+    """(P,) the pools."""
     now: Any
     """(1,)"""
     end: Any
@@ -73,28 +77,31 @@ class Pool(NamedTuple):
 
 
 def begin(
-    job: Any, capacity: float, looks_ahead: bool, learns_from: int, additions: Floats
-) -> Pool:
-    """Return an empty pool.
+    job: Any, capacity: Floats, looks_ahead: bool, learns_from: int, additions: Floats
+) -> Pools:
+    """Return empty pools.
 
     Args:
         job: (J,) the jobs, in order of submission.
-        capacity: what is free while nothing runs.
+        capacity: (P,) what is free while nothing runs.
         looks_ahead: whether expected ends matter.
         learns_from: last run times of a user whose mean is the estimate; 0: it is not learned.
         additions: of the correction.
     """
     count = len(job)
     users = int(job["user"].max(initial=-1)) + 1 if learns_from else 0
-    now = records(np.zeros(1, NOW))
-    now["free"] = capacity
-    return Pool(
+    pool = records(np.zeros(len(capacity), POOL))
+    pool["free"] = capacity
+    pool["jobs"] = np.bincount(job["pool"], minlength=len(capacity))
+    pool["begin"] = np.cumsum(pool["jobs"]) - pool["jobs"]
+    return Pools(
         records(job),
-        now,
+        pool,
+        records(np.zeros(1, NOW)),
         records(np.empty(count, heap.ENTRY)),
         np.empty(count, np.int64),
         records(np.empty(count, OVER)),
-        no_releases(count if looks_ahead else 0),
+        no_releases(pool["jobs"] if looks_ahead else np.zeros(len(capacity), np.int64)),
         records(np.empty(count if len(additions) > 0 else 0, heap.ENTRY)),
         np.zeros((users, 1 + learns_from)),
         additions,
@@ -103,74 +110,74 @@ def begin(
 
 
 @inner
-def next_instant(pool: Pool) -> float:
+def next_instant(pools: Pools) -> float:
     """Return when the next job comes or ends, or outlives its estimate; infinity: nothing does."""
-    now, time = pool.now[0], np.inf
-    if now.submitted < len(pool.job):
-        time = pool.job[now.submitted].submit
+    now, time = pools.now[0], np.inf
+    if now.submitted < len(pools.job):
+        time = pools.job[now.submitted].submit
     if now.running > 0:
-        time = min(time, pool.end[0].time)
+        time = min(time, pools.end[0].time)
     if now.corrections > 0:
-        time = min(time, pool.correction[0].time)
+        time = min(time, pools.correction[0].time)
     return time
 
 
 @inner
-def start(pool: Pool, job: int, time: float) -> None:
+def start(pools: Pools, job: int, time: float) -> None:
     """Start a job that fits."""
-    now, one = pool.now[0], pool.job[job]
+    now, one = pools.now[0], pools.job[job]
     ends = time + one.work
     one.start = time
     one.expected_end = time + one.estimate
-    pool.started[now.started] = job
-    heap.push(pool.end, now.running, ends, now.started)
+    pools.started[now.started] = job
+    heap.push(pools.end, now.running, ends, now.started)
     now.started += 1
     now.running += 1
-    now.free -= one.demand
-    if pool.looks_ahead:
-        add(pool.releases, one.expected_end, job, one.demand)
-    if len(pool.additions) > 0:
-        _correct_at_end(pool, job, time, ends)
+    pools.pool[one.pool].free -= one.demand
+    if pools.looks_ahead:
+        add(pools.releases, one.pool, one.expected_end, job, one.demand)
+    if len(pools.additions) > 0:
+        _correct_at_end(pools, job, time, ends)
 
 
 @inner
-def _correct_at_end(pool: Pool, job: int, time: float, ends: float) -> None:
+def _correct_at_end(pools: Pools, job: int, time: float, ends: float) -> None:
     """Correct the estimate when its expected end comes, unless the job will have ended by then."""
-    due = max(pool.job[job].expected_end, time)
+    due = max(pools.job[job].expected_end, time)
     if due < ends:
-        heap.push(pool.correction, pool.now[0].corrections, due, job)
-        pool.now[0].corrections += 1
+        heap.push(pools.correction, pools.now[0].corrections, due, job)
+        pools.now[0].corrections += 1
 
 
 @inner
-def end_due(pool: Pool, time: float) -> int:
+def end_due(pools: Pools, time: float) -> int:
     """End the jobs whose work is done, then correct outlived estimates; return how many ended.
 
     Those are the last ones of `Pool.over`. What changed is noted in `NOW`.
     """
-    now, ended = pool.now[0], 0
-    while now.running > 0 and pool.end[0].time == time:
-        job = pool.started[heap.pop(pool.end, now.running)]
-        one = pool.job[job]
+    now, ended = pools.now[0], 0
+    while now.running > 0 and pools.end[0].time == time:
+        job = pools.started[heap.pop(pools.end, now.running)]
+        one = pools.job[job]
         now.running -= 1
-        now.free += one.demand
-        if pool.looks_ahead:
-            remove(pool.releases, one.expected_end, job)
-        if len(pool.recent) > 0 and one.user >= 0:
-            _learn(pool.recent, one.user, one.work)
-        _is_over(pool, job, time)
+        pools.pool[one.pool].free += one.demand
+        if pools.looks_ahead:
+            remove(pools.releases, one.pool, one.expected_end, job)
+        if len(pools.recent) > 0 and one.user >= 0:
+            _learn(pools.recent, one.user, one.work)
+        _is_over(pools, job, time)
         ended += 1
-    while now.corrections > 0 and pool.correction[0].time == time:
-        job = heap.pop(pool.correction, now.corrections)
+    while now.corrections > 0 and pools.correction[0].time == time:
+        job = heap.pop(pools.correction, now.corrections)
         now.corrections -= 1
-        _correct(pool, job, time)
+        _correct(pools, job, time)
     return ended
 
 
 @inner
-def _is_over(pool: Pool, job: int, time: float) -> None:
-    now = pool.now[0]
-    pool.over[now.over].job, pool.over[now.over].time = job, time
+def _is_over(pools: Pools, job: int, time: float) -> None:
+    now = pools.now[0]
+    pools.over[now.over].job, pools.over[now.over].time = job, time
     now.over += 1
     now.changed = 1
 
@@ -185,33 +192,33 @@ def _learn(recent: Any, user: int, run_s: float) -> None:
 
 
 @inner
-def _correct(pool: Pool, job: int, time: float) -> None:
+def _correct(pools: Pools, job: int, time: float) -> None:
     """Expect a later end of a job that has outlived its estimate."""
-    one = pool.job[job]
+    one = pools.job[job]
     executed = time - one.start
-    estimate = _corrected(one.estimate, one.requested, executed, pool.additions)
+    estimate = _corrected(one.estimate, one.requested, executed, pools.additions)
     if estimate <= executed:
         return
-    if pool.looks_ahead:
-        remove(pool.releases, one.expected_end, job)
-        add(pool.releases, one.start + estimate, job, one.demand)
+    if pools.looks_ahead:
+        remove(pools.releases, one.pool, one.expected_end, job)
+        add(pools.releases, one.pool, one.start + estimate, job, one.demand)
     one.expected_end = one.start + estimate
-    pool.now[0].changed = 1
-    _correct_at_end(pool, job, time, one.start + one.work)
+    pools.now[0].changed = 1
+    _correct_at_end(pools, job, time, one.start + one.work)
 
 
 @inner
-def submit(pool: Pool, time: float, newcomers: Any) -> int:
+def submit(pools: Pools, time: float, newcomers: Any) -> int:
     """Submit the jobs of an instant; write those that can run to `newcomers`; return how many."""
-    now, count = pool.now[0], 0
-    while now.submitted < len(pool.job) and pool.job[now.submitted].submit == time:
+    now, count = pools.now[0], 0
+    while now.submitted < len(pools.job) and pools.job[now.submitted].submit == time:
         job = now.submitted
         now.submitted += 1
         now.changed = 1
-        if pool.recent.shape[1] > 1:
-            pool.job[job].estimate = _learned(pool, job)
-        if pool.job[job].refused > 0:
-            _is_over(pool, job, time)
+        if pools.recent.shape[1] > 1:
+            pools.job[job].estimate = _learned(pools, job)
+        if pools.job[job].refused > 0:
+            _is_over(pools, job, time)
         else:
             newcomers[count] = job
             count += 1
@@ -219,9 +226,9 @@ def submit(pool: Pool, time: float, newcomers: Any) -> int:
 
 
 @inner
-def _learned(pool: Pool, job: int) -> float:
+def _learned(pools: Pools, job: int) -> float:
     """Return a job's estimate: the mean of its user's last run times, at most the request."""
-    one, recent = pool.job[job], pool.recent
+    one, recent = pools.job[job], pools.recent
     estimate, last = one.estimate, recent.shape[1] - 1
     if one.user >= 0 and recent[one.user, 0] >= last:
         total = 0.0
@@ -233,10 +240,13 @@ def _learned(pool: Pool, job: int) -> float:
 
 
 @inner
-def note(pool: Pool, timeline: Any, time: float) -> None:
+def note(pools: Pools, timeline: Any, time: float) -> None:
     """Write a row of the timeline, after a decision."""
-    now = pool.now[0]
+    now = pools.now[0]
     row = timeline[now.noted]
-    row.time, row.waiting, row.running, row.free = time, now.waiting, now.running, now.free
+    row.time, row.waiting, row.running, row.free = time, 0, now.running, 0.0
+    for one in pools.pool:
+        row.waiting += one.waiting
+        row.free += one.free
     now.noted += 1
     now.changed = 0

@@ -1,4 +1,4 @@
-"""The guard of speed: nine ratios of processor time within one run, held against recorded values.
+"""The guard of speed: ten ratios of processor time within one run, held against recorded values.
 
     python tests/benchmarks/guard.py            # half a minute; exit code 1 if a ratio is too high
     python tests/benchmarks/guard.py --record   # writes guard.json: say in the commit why it rose
@@ -47,9 +47,11 @@ from simkit.policy.estimates import Requested  # noqa: E402
 from simkit.policy.fitness import FitnessPolicy  # noqa: E402
 from simkit.policy.ordered import OrderedPolicy  # noqa: E402
 from simkit.policy.pool_rule import PoolRule  # noqa: E402
+from simkit.power.facts import Supply  # noqa: E402
+from simkit.power.forecast import Persistence  # noqa: E402
 from simkit.power.machine_model import PowerModel  # noqa: E402
 from simkit.power.signal import CARBON, PRICE, Steps  # noqa: E402
-from simkit.power.site import Grid, Site, Source  # noqa: E402
+from simkit.power.site import Foresight, Grid, Site, Source  # noqa: E402
 from simkit.rules import Rules  # noqa: E402
 from simkit.workload import Workload  # noqa: E402
 from simkit.workload.cluster import Cluster, Partition  # noqa: E402
@@ -159,6 +161,20 @@ def power() -> Piece:
     )
 
 
+def limited() -> tuple[Piece, Piece]:
+    """Return a replay whose power limits what runs, planned by a forecast, and one without."""
+    times = np.arange(int(max(SHORT["submit_time_s"]) / 3600.0) + 2) * 3600.0
+    watts = 30e3 * np.sin(times * 2 * np.pi / 86_400).clip(0)
+    sun = Steps(times, watts, times[-1] + 3600.0, unit="W", past_end="wrap")
+    site = Site(
+        (PowerModel.linear(128 * 100.0, 128 * 250.0, "processors"),), (Source("sun", sun),),
+        Grid(24e3, 0.0, 0.1, 0.0, 400.0), supply=Supply(limit="power"),
+        foresight=Foresight(48 * 3600.0, 3600.0, Persistence(sun, 86_400.0)),
+    )  # fmt: skip
+    columns = {name: column[:1_500] for name, column in SHORT.items()}
+    return engine(columns, 128, site), engine(columns, 128)
+
+
 def cloud() -> Piece:
     """Return bags of a cloud, first fit on 200 machines."""
     rng, jobs = np.random.default_rng(4), 500
@@ -228,6 +244,7 @@ def pairs() -> dict[str, tuple[Piece, Piece]]:
         "compiled": (compiled(), unit),
         "cloud": (cloud(), unit),
         "power": (power(), unit),
+        "limited power": limited(),
         "environment": (environment(), unit),
         "start-up": (child("-c", START, "--help"), separate),
         "whole run": (whole_run(), separate),
@@ -311,7 +328,7 @@ def judge(values: Mapping[str, float], slow: str | None, by: float) -> list[str]
 
 def main() -> int:
     """Measure, print and judge; return 1 if a ratio is too high."""
-    parser = argparse.ArgumentParser(description="Holds nine ratios of processor time.")
+    parser = argparse.ArgumentParser(description="Holds ten ratios of processor time.")
     parser.add_argument("--record", action="store_true", help="write the values")
     parser.add_argument("--slow", metavar="NAME", help="slow this one down, to test the guard")
     parser.add_argument("--by", type=float, default=0.15, help="by so much (0.15)")

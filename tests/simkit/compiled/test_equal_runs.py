@@ -7,13 +7,13 @@ logs, each with every order in scope.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pool_scenarios import BACKFILLS, CHANGING, ESTIMATES, FIXED, drawn
+from trace_files import real_file
 
 import simkit
 from simkit.verify import verify_run
@@ -87,11 +87,8 @@ def pairs() -> Iterator[Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("log", "order", "backfill"), list(pairs()))
 def test_logs(log: str, order: str, backfill: Any) -> None:
-    folder = os.environ.get("SIMKIT_DATA")
-    if folder is None:
-        pytest.skip("set SIMKIT_DATA to the folder of the traces")
     scenario: dict[str, Any] = {
-        "workload": {"type": "swf", "path": str(Path(folder, "swf", f"{log}.swf.gz"))},
+        "workload": {"type": "swf", "path": str(real_file("swf", f"{log}.swf.gz"))},
         "policy": {"order": order, "backfill": backfill},
     }
     if "conservative" in str(backfill):

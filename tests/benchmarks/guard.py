@@ -1,4 +1,4 @@
-"""The guard of speed: eight ratios of processor time within one run, held against recorded values.
+"""The guard of speed: nine ratios of processor time within one run, held against recorded values.
 
     python tests/benchmarks/guard.py            # half a minute; exit code 1 if a ratio is too high
     python tests/benchmarks/guard.py --record   # writes guard.json: say in the commit why it rose
@@ -308,7 +308,7 @@ def judge(values: Mapping[str, float], slow: str | None, by: float) -> list[str]
 
 def main() -> int:
     """Measure, print and judge; return 1 if a ratio is too high."""
-    parser = argparse.ArgumentParser(description="Holds eight ratios of processor time.")
+    parser = argparse.ArgumentParser(description="Holds nine ratios of processor time.")
     parser.add_argument("--record", action="store_true", help="write the values")
     parser.add_argument("--slow", metavar="NAME", help="slow this one down, to test the guard")
     parser.add_argument("--by", type=float, default=0.15, help="by so much (0.15)")

@@ -247,7 +247,11 @@ class JobProblem(ScorerProblem[JobScorer, PoolJobs]):
         return windows.bounded_slowdowns(play_windows(windows, scorers, **self.chosen.keywords))
 
     def costs_of_rule(self, slices: Sequence[PoolJobs], *, judged: bool) -> Floats:
-        return np.array([self.source.slowdown(window) for window in slices])
+        rules, chosen = [Rule.saf_p(jobs) for jobs in slices], self.chosen
+        windows = Windows.of(slices)
+        starts = play_windows(windows, rules, visible=chosen.visible, backfill=chosen.backfill)
+        (slowdowns,) = windows.bounded_slowdowns(starts)
+        return np.asarray(slowdowns)
 
     def objective(self, costs: Floats, rule: Floats) -> Floats:
         if self.chosen.objective == "log":

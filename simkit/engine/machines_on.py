@@ -61,7 +61,7 @@ class PoolUnits:
     @property
     def booting(self) -> float:
         """Units that boot, in units of the first resource."""
-        return sum((units for _, units in self._booting), 0.0)
+        return sum([units for _, units in self._booting], 0.0) if self._booting else 0.0
 
     @property
     def next_change(self) -> float:
@@ -126,12 +126,11 @@ class PoolUnits:
 
         Units that still run tasks, though their power is gone, are on.
         """
-        model = self._model
-        busy = max(
-            (amount / full for amount, full in zip(held, self._capacity, strict=True) if full),
-            default=0.0,
-        )
-        on = min(max(self.on / self._size, busy), 1.0)
+        model, on = self._model, self.on / self._size
+        for amount, full in zip(held, self._capacity, strict=True):
+            if full and amount / full > on:
+                on = amount / full
+        on = min(on, 1.0)
         booting = min(self.booting / self._size, 1.0 - on)
         off = 1.0 - on - booting
         return on * model.idle_w + booting * model.boot_power_w + off * model.switching.off_w

@@ -1,4 +1,4 @@
-"""The guard of speed: eight ratios of processor time within one run, held against recorded values.
+"""The guard of speed: ten ratios of processor time within one run, held against recorded values.
 
     python tests/benchmarks/guard.py            # half a minute; exit code 1 if a ratio is too high
     python tests/benchmarks/guard.py --record   # writes guard.json: say in the commit why it rose
@@ -35,6 +35,7 @@ sys.path.insert(0, str(HERE.parent / "helpers"))
 
 import plain_replay  # noqa: E402
 
+from simkit.compiled.replay import replay_pool  # noqa: E402
 from simkit.engine.recorder import Recorder  # noqa: E402
 from simkit.engine.simulation import Simulation  # noqa: E402
 from simkit.env import SchedulingEnv  # noqa: E402
@@ -42,11 +43,16 @@ from simkit.gym.episodes import Nowhere  # noqa: E402
 from simkit.policies.easy import Easy  # noqa: E402
 from simkit.policies.fitness import FirstFit  # noqa: E402
 from simkit.policies.orderings import FCFS  # noqa: E402
+from simkit.policy.estimates import Requested  # noqa: E402
 from simkit.policy.fitness import FitnessPolicy  # noqa: E402
 from simkit.policy.ordered import OrderedPolicy  # noqa: E402
+from simkit.policy.pool_rule import PoolRule  # noqa: E402
+from simkit.power.facts import Supply  # noqa: E402
+from simkit.power.forecast import Persistence  # noqa: E402
 from simkit.power.machine_model import PowerModel  # noqa: E402
 from simkit.power.signal import CARBON, PRICE, Steps  # noqa: E402
-from simkit.power.site import Grid, Site, Source  # noqa: E402
+from simkit.power.site import Foresight, Grid, Site, Source  # noqa: E402
+from simkit.rules import Rules  # noqa: E402
 from simkit.workload import Workload  # noqa: E402
 from simkit.workload.cluster import Cluster, Partition  # noqa: E402
 
@@ -108,6 +114,21 @@ def engine(columns: Mapping[str, Any], cluster: Cluster | int, site: Site | None
     return piece
 
 
+def compiled() -> Piece:
+    """Return the replay of ten times as many jobs by the compiled engine, records included."""
+    columns = log(6, 512, 0.95, 40_000)
+    workload = Workload.from_jobs({"job_id": range(len(columns["run_time_s"])), **columns})
+    cluster, policy = Cluster.pool({"processors": 512}), OrderedPolicy(FCFS(), Easy())
+    rule = policy.pool_rule()
+    assert isinstance(rule, PoolRule)
+
+    def piece() -> None:
+        recorder = Recorder(workload, ("processors",), Nowhere())
+        replay_pool(policy, rule, workload, cluster, recorder, rules=Rules(), predictor=Requested())
+
+    return piece
+
+
 def pools() -> tuple[Piece, Piece]:
     """Return a replay on two partitions with processors of their own, and one on as many in all.
 
@@ -138,6 +159,20 @@ def power() -> Piece:
     return engine(
         {name: column[:2_500] for name, column in SHORT.items()}, 128, Site((pool,), (sun,), grid)
     )
+
+
+def limited() -> tuple[Piece, Piece]:
+    """Return a replay whose power limits what runs, planned by a forecast, and one without."""
+    times = np.arange(int(max(SHORT["submit_time_s"]) / 3600.0) + 2) * 3600.0
+    watts = 30e3 * np.sin(times * 2 * np.pi / 86_400).clip(0)
+    sun = Steps(times, watts, times[-1] + 3600.0, unit="W", past_end="wrap")
+    site = Site(
+        (PowerModel.linear(128 * 100.0, 128 * 250.0, "processors"),), (Source("sun", sun),),
+        Grid(24e3, 0.0, 0.1, 0.0, 400.0), supply=Supply(limit="power"),
+        foresight=Foresight(48 * 3600.0, 3600.0, Persistence(sun, 86_400.0)),
+    )  # fmt: skip
+    columns = {name: column[:1_500] for name, column in SHORT.items()}
+    return engine(columns, 128, site), engine(columns, 128)
 
 
 def cloud() -> Piece:
@@ -206,8 +241,10 @@ def pairs() -> dict[str, tuple[Piece, Piece]]:
         "short queues": (engine(SHORT, 128), unit),
         "long queues": (engine(LONG, 512), plain(LONG, 512)),
         "two pools": pools(),
+        "compiled": (compiled(), unit),
         "cloud": (cloud(), unit),
         "power": (power(), unit),
+        "limited power": limited(),
         "environment": (environment(), unit),
         "start-up": (child("-c", START, "--help"), separate),
         "whole run": (whole_run(), separate),
@@ -291,7 +328,7 @@ def judge(values: Mapping[str, float], slow: str | None, by: float) -> list[str]
 
 def main() -> int:
     """Measure, print and judge; return 1 if a ratio is too high."""
-    parser = argparse.ArgumentParser(description="Holds eight ratios of processor time.")
+    parser = argparse.ArgumentParser(description="Holds ten ratios of processor time.")
     parser.add_argument("--record", action="store_true", help="write the values")
     parser.add_argument("--slow", metavar="NAME", help="slow this one down, to test the guard")
     parser.add_argument("--by", type=float, default=0.15, help="by so much (0.15)")

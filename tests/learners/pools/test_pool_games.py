@@ -87,6 +87,22 @@ def test_everything_is_equal(rows, actions, reward, seed, most):
     assert np.array_equal(fast.start_s[0][: len(found)], found, equal_nan=True)
 
 
+def test_crowded_pools_start_the_same():
+    """Many jobs overtake heads here, so that spare processors matter."""
+    rng = np.random.default_rng(0)
+    for _ in range(25):
+        run = rng.integers(1, 40, 60)
+        rows = np.stack([
+            rng.integers(0, 3, 60), run, np.minimum(rng.geometric(0.4, 60), 8),
+            np.ceil(run * rng.uniform(1, 4, 60)), np.full(60, -1),
+        ], axis=1)  # fmt: skip
+        slow, fast = both(rows.tolist(), "next-head", "wait", 5_000)
+        while len(slow.active):
+            actions = rng.integers(0, SLOTS, 1)
+            assert slow.step(actions).tolist() == fast.step(actions).tolist()
+        assert not len(fast.active)
+
+
 def source(**changes: Any) -> SimulatedSource:
     view = AgentView(observation="queue-set", actions=changes.pop("actions", "next-head"), slots=9)
     reward = changes.pop("reward", "bounded-slowdown")

@@ -51,7 +51,7 @@ def some_differ(module: str, old: str, new: str, seeds: int) -> bool:
 
 @pytest.mark.thorough
 def test_nothing_differs_as_it_is() -> None:
-    assert not some_differ("pool", "count = len(job)", "count = len(job)", 60)
+    assert not some_differ("pools", "count = len(job)", "count = len(job)", 60)
 
 
 @pytest.mark.thorough
@@ -60,12 +60,12 @@ def test_nothing_differs_as_it_is() -> None:
     [
         ("replay_fixed", "EVER_S), freed - missing", "EVER_S), freed - missing + 1"),
         ("releases", "].time <= time:", "].time < time:"),
-        ("pool", "if due < ends:", "if due < ends and False:"),
+        ("pools", "if due < ends:", "if due < ends and False:"),
         ("heap", "heap[above].number <= number", "heap[above].number >= number"),
-        ("replay_planned", "if end > time:", "if end > time + 1:"),
+        ("replay_planned", "].estimate, TIME_GRID)", "].estimate + 1, TIME_GRID)"),
         ("orders", "max(min(mean, estimate), _LEAST_S)", "min(mean, estimate)"),
         ("waiting", "least.estimate <= slack", "least.estimate < slack"),
-        ("plan", "ends = max(one.time, soon)", "ends = one.time"),
+        ("plan", "end = min(begin + duration, before)", "end = begin + duration"),
     ],
 )
 def test_planted_faults_are_seen(module: str, old: str, new: str) -> None:

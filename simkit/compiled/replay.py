@@ -91,21 +91,19 @@ def replay_pool(
     timelines = list(_timelines(pools, go_on, last_s))
     if pools.now["over"][0] < len(job) or (timelines and timelines[-1]["time"][-1] > last_s):
         return None
+    done = _Replayed(job, killed, pools.over, np.array(machines)[:, 0])
+    del pools, go_on, keys  # as much memory again as the jobs, which writing needs
+    decisions = sum(map(len, timelines))
+    now = float(timelines[-1]["time"][-1]) if timelines else 0.0
     recorder.capacity = [float(amount) for amount in cluster.capacity.sum(axis=0)]
     recorder.correction = correction
     if submission.routing.only is None:
         names = [partition.name for partition in cluster.partitions]
         recorder.routed = names, np.where(job["refused"] > 0, -1, job["pool"])
-    done = _Replayed(job, killed, pools.over, np.array(machines)[:, 0])
+    _write_timeline(recorder, timelines)
     _write(recorder, workload, submission, done)
-    for timeline in timelines if recorder.keeps_timeline else ():
-        zero = np.zeros(len(timeline))
-        columns = timeline["time"], timeline["waiting"], zero, timeline["running"], timeline["free"]
-        append_rows(recorder.timeline, *columns)
-        recorder.flush()
     recorder.close()
-    now = float(timelines[-1]["time"][-1]) if timelines else 0.0
-    return PoolRun(sum(map(len, timelines)), now)
+    return PoolRun(decisions, now)
 
 
 def _timelines(pools: Pools, go_on: Callable[[Any], bool], last_s: float) -> Iterator[Any]:
@@ -212,6 +210,18 @@ def _order(rule: PoolRule, job: Any, keys: Floats | None, *, learned: bool) -> O
     assert keys is not None
     fixed = NUMBERS[rule.form.formula] if learned and rule.form.formula else KEPT
     return Order(fixed, KEPT, False, keys, np.zeros(0), nobody)
+
+
+def _write_timeline(recorder: Recorder, timelines: list[Any]) -> None:
+    """Write the rows of the timeline; each part is dropped once it is written."""
+    timelines.reverse()
+    while timelines:
+        timeline = timelines.pop()
+        if recorder.keeps_timeline:
+            zero = np.zeros(len(timeline))
+            time, waiting, running = timeline["time"], timeline["waiting"], timeline["running"]
+            append_rows(recorder.timeline, time, waiting, zero, running, timeline["free"])
+            recorder.flush()
 
 
 def _write(recorder: Recorder, workload: Workload, submission: Submission, done: _Replayed) -> None:

@@ -1,10 +1,10 @@
-"""The pictures of the README, from two bundled scenarios: two plots, and a report in Chromium.
+"""The pictures of the README and of how-fast.md: plots, and a report in Chromium.
 
     python docs/pictures.py            # draw them
     python docs/pictures.py --check    # exit 1 if their data is not what the code computes
 
 What is compared is the data that they show, by its SHA-256 in pictures.json: the pixels depend on
-the version of matplotlib and its fonts.
+the version of matplotlib and its fonts. how-fast.svg shows what was measured: how-fast.json.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 import simkit
 from simkit.analysis.plot import draw_runs
 from simkit.analysis.plot_power import draw_power
-from simkit.analysis.plot_style import finished
+from simkit.analysis.plot_style import COLOURS, finished
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,6 +45,28 @@ def two_policies() -> Figure:
 def green_quickstart() -> Figure:
     """Wind, sun and a battery carry a pool of processors."""
     return draw_power(simkit.simulate("green-quickstart"))
+
+
+def how_fast() -> Figure:
+    """Processor time of whole runs and of simulations alone by number of jobs, in both engines."""
+    from matplotlib.figure import Figure
+
+    measured = json.loads((PLACE / "how-fast.json").read_text("utf-8"))
+    figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+    axes = figure.subplots()
+    for engine, colour in zip(("simpy", "compiled"), COLOURS, strict=False):
+        rows = [row for row in measured if row["engine"] == engine and row["title"] == SHOWN]
+        jobs = [row["jobs"] for row in rows]
+        for key, dashes, what in (
+            ("cpu_s", "-", "whole run"),
+            ("simulation_s", "--", "simulation"),
+        ):
+            seconds = [row[key] for row in rows]
+            axes.loglog(jobs, seconds, dashes, color=colour, marker="o", label=f"{engine}, {what}")
+    axes.set(xlabel="jobs of the log", ylabel="processor time, s")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    return figure
 
 
 def report(target: Path) -> str:
@@ -73,18 +95,21 @@ def _photograph(page: Path, target: Path, browser: str) -> None:
 
 
 PICTURES: dict[str, Callable[[], Figure]] = {
-    "two-policies": two_policies,
-    "green-quickstart": green_quickstart,
+    "two-policies.png": two_policies,
+    "green-quickstart.png": green_quickstart,
+    "how-fast.svg": how_fast,
 }
+SHOWN = "FCFS + EASY"
+"""The policy of how-fast.svg."""
 
 
 def draw(folder: Path) -> dict[str, str]:
     """Write the pictures into a folder; return name → SHA-256 of the data that each shows."""
     hashes = {}
     for name, make in PICTURES.items():
-        figure = finished(make, folder / f"{name}.png")
+        figure = finished(make, folder / name)
         hashes[name] = data_sha256(figure)
-    return hashes | {"report": report(folder / "report.png")}
+    return hashes | {"report.png": report(folder / "report.png")}
 
 
 def data_sha256(figure: Figure) -> str:
@@ -116,7 +141,7 @@ def main() -> int:
         found, kept = draw(Path(folder)), json.loads(HASHES.read_text("utf-8"))
     for name in found:
         if found[name] != kept.get(name):
-            print(f"docs/_static/{name}.png shows other data; run python docs/pictures.py")
+            print(f"docs/_static/{name} shows other data; run python docs/pictures.py")
     return int(found != kept)
 
 

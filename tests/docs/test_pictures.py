@@ -1,4 +1,4 @@
-"""The pictures of the README show what the code computes."""
+"""The pictures of the README and of how-fast.md show what the code computes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ def pictures():
 def test_their_data_is_what_the_code_computes(pictures, tmp_path):
     kept = json.loads(pictures.HASHES.read_text("utf-8"))
     assert pictures.draw(tmp_path) == kept, "run python docs/pictures.py and look at the pictures"
+    shown = "".join((DOCS / page).read_text("utf-8") for page in ("../README.md", "how-fast.md"))
     for name in kept:
-        assert (pictures.PLACE / f"{name}.png").is_file()
-        assert f"docs/_static/{name}.png" in (DOCS.parent / "README.md").read_text("utf-8")
+        assert (pictures.PLACE / name).is_file()
+        assert f"_static/{name}" in shown
 
 
 def test_other_data_has_another_hash(pictures):

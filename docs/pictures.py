@@ -64,6 +64,8 @@ def how_fast() -> Figure:
             seconds = [row[key] for row in rows]
             axes.loglog(jobs, seconds, dashes, color=colour, marker="o", label=f"{engine}, {what}")
     axes.set(xlabel="jobs of the log", ylabel="processor time, s")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.yaxis.set_major_formatter("{x:g}")
     axes.grid(alpha=0.3)
     axes.legend()
     return figure

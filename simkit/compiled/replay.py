@@ -85,7 +85,8 @@ def replay_pool(
     keys = _keys(rule, job, submission, predictor, seed)
     additions = np.array(CORRECTIONS[correction], np.float64)
     last = predictor.last if isinstance(predictor, UserMean) else 0
-    pools = begin(job, capacity, rule.overtaking != "none", last, additions)
+    most = np.array([partition.max_running_per_user for partition in cluster.partitions])
+    pools = begin(job, capacity, rule.overtaking != "none", last, additions, most)
     go_on = _kernel(rule, pools, keys, learned=last > 0)
     last_s = first_s + or_infinite(rules.limits.simulated_time)
     timelines = list(_timelines(pools, go_on, last_s))
@@ -99,9 +100,7 @@ def replay_pool(
     done = _Replayed(job, killed, pools.over, np.array(machines)[:, 0])
     _write(recorder, workload, submission, done)
     for timeline in timelines if recorder.keeps_timeline else ():
-        zero = np.zeros(len(timeline))
-        columns = timeline["time"], timeline["waiting"], zero, timeline["running"], timeline["free"]
-        append_rows(recorder.timeline, *columns)
+        append_rows(recorder.timeline, *(timeline[name] for name in ROW.names or ()))
         recorder.flush()
     recorder.close()
     now = float(timelines[-1]["time"][-1]) if timelines else 0.0

@@ -16,6 +16,8 @@ from simkit.policy.ordered import OrderedPolicy
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster, Partition
 
+pytestmark = pytest.mark.xdist_group("compiled")
+
 SMALL = {"workload": {"type": "lublin", "jobs": 40, "processors": 64}}
 RIGID = make_jobs((0.0, a_gang(1, 5.0)))
 POOL = Cluster.pool({"processors": 4.0})

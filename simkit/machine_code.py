@@ -86,20 +86,21 @@ class Kernel(Generic[Given, Result]):
             return self._function(*args)  # type: ignore[no-any-return]
         flat = list(_flat(args))
         kinds = "".join(kind for kind, _ in flat)
-        native = self._native.get(kinds)
+        types = f"{kinds} {_description(args)}"
+        native = self._native.get(types)
         if native is None:
-            native = self._native[kinds] = self._loaded(args, kinds)
+            native = self._native[types] = self._loaded(args, kinds, types)
         done, error = ctypes.c_int8(), ctypes.c_void_p()
         status = native(ctypes.byref(done), ctypes.byref(error), *(value for _, value in flat))
         assert status == 0, f"{self._function.__qualname__} failed with status {status}"
         return bool(done.value)  # type: ignore[return-value]
 
-    def _loaded(self, args: Sequence[Any], kinds: str) -> Any:
+    def _loaded(self, args: Sequence[Any], kinds: str, types: str) -> Any:
         """Return what calls the machine code for arguments of these kinds."""
         name = f"{self._function.__module__}.{self._function.__qualname__}"
-        shapes = sha256(f"{kinds} {_description(args)}".encode()).hexdigest()[:12]
+        short = sha256(types.encode()).hexdigest()[:12]
         folder = _folder_of(Path(self._function.__code__.co_filename).parent)
-        kept = None if folder is None else folder / f"{name}-{shapes}.o"
+        kept = None if folder is None else folder / f"{name}-{short}.o"
         if kept is not None and kept.exists():
             symbol, _, code = kept.read_bytes().partition(b"\n")
         else:
@@ -135,9 +136,9 @@ def _flat(args: Sequence[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _description(args: Sequence[Any]) -> str:
-    """Describe what the machine words do not tell: the types of arrays."""
+    """Describe what the machine words do not tell: of what arrays are, and how they lie."""
     return " ".join(
-        f"{one.dtype.descr}{one.ndim}"
+        f"{one.dtype.descr}{one.ndim}{one.flags.c_contiguous}{one.flags.writeable}"
         if isinstance(one, np.ndarray)
         else _description(one)
         if isinstance(one, tuple)

@@ -14,6 +14,7 @@ import numpy as np
 from simkit.arrays import Floats
 from simkit.compiled import heap
 from simkit.compiled.releases import Releases, add, no_releases, remove
+from simkit.compiled.users import Users, is_let_in, next_let_in, no_users
 from simkit.machine_code import inner, records
 from simkit.policy.estimates import corrected
 from simkit.units import TIME_GRID
@@ -32,7 +33,8 @@ started, NaN before, and is expected to end."""
 OVER: Final = np.dtype([("job", np.int64), ("time", np.float64)])
 """A job that has ended, or was refused, and when."""
 ROW: Final = np.dtype([
-    ("time", np.float64), ("waiting", np.int64), ("running", np.int64), ("free", np.float64),
+    ("time", np.float64), ("waiting", np.int64), ("held", np.int64), ("running", np.int64),
+    ("free", np.float64),
 ])  # fmt: skip
 """A row of the timeline, after a decision."""
 POOL: Final = np.dtype([
@@ -41,10 +43,12 @@ POOL: Final = np.dtype([
 """What is free; how many jobs wait; how many jobs the pools before have in all, and this one."""
 NOW: Final = np.dtype([
     ("running", np.int64), ("started", np.int64), ("over", np.int64), ("submitted", np.int64),
-    ("corrections", np.int64), ("wakes", np.int64), ("changed", np.int64), ("noted", np.int64),
+    ("held", np.int64), ("admitted", np.int64), ("corrections", np.int64), ("wakes", np.int64),
+    ("changed", np.int64), ("noted", np.int64),
 ])  # fmt: skip
-"""How many jobs run, have started, are over, were submitted; how many corrections and wake-ups are
-to come; whether anything has changed since the last decision; rows of the timeline."""
+"""How many jobs run, have started, are over, were submitted, are held back for their user, and were
+let in since the last submission; how many corrections and wake-ups are to come; whether anything
+has changed since the last decision; rows of the timeline."""
 
 _corrected: Any = inner(corrected)
 
@@ -67,6 +71,9 @@ class Pools(NamedTuple):
     releases: Releases
     correction: Any
     """(J,) heap of the times at which estimates are outlived, with the jobs."""
+    users: Users
+    admitted: Any
+    """(J,) the jobs that were held back and have been let in since the last submission."""
     recent: Any
     """(users, 1 + last) how many run times of each user have been seen, and the last of them, the
     newest first."""
@@ -77,8 +84,9 @@ class Pools(NamedTuple):
 
 
 def begin(
-    job: Any, capacity: Floats, looks_ahead: bool, learns_from: int, additions: Floats
-) -> Pools:
+    job: Any, capacity: Floats, looks_ahead: bool, learns_from: int, additions: Floats,
+    most_of_user: Floats,
+) -> Pools:  # fmt: skip
     """Return empty pools.
 
     Args:
@@ -87,6 +95,7 @@ def begin(
         looks_ahead: whether expected ends matter.
         learns_from: last run times of a user whose mean is the estimate; 0: it is not learned.
         additions: of the correction.
+        most_of_user: (P,) most jobs of a user that are let in at a time.
     """
     count = len(job)
     users = int(job["user"].max(initial=-1)) + 1 if learns_from else 0
@@ -103,6 +112,8 @@ def begin(
         records(np.empty(count, OVER)),
         no_releases(pool["jobs"] if looks_ahead else np.zeros(len(capacity), np.int64)),
         records(np.empty(count if len(additions) > 0 else 0, heap.ENTRY)),
+        no_users(job, most_of_user),
+        np.empty(count, np.int64),
         np.zeros((users, 1 + learns_from)),
         additions,
         looks_ahead,
@@ -167,6 +178,11 @@ def end_due(pools: Pools, time: float) -> int:
             _learn(pools.recent, one.user, one.work)
         _is_over(pools, job, time)
         ended += 1
+        following = next_let_in(pools.users, one.pool, one.user)
+        if following >= 0:
+            pools.admitted[now.admitted] = following
+            now.admitted += 1
+            now.held -= 1
     while now.corrections > 0 and pools.correction[0].time == time:
         job = heap.pop(pools.correction, now.corrections)
         now.corrections -= 1
@@ -209,8 +225,14 @@ def _correct(pools: Pools, job: int, time: float) -> None:
 
 @inner
 def submit(pools: Pools, time: float, newcomers: Any) -> int:
-    """Submit the jobs of an instant; write those that can run to `newcomers`; return how many."""
-    now, count = pools.now[0], 0
+    """Submit the jobs of an instant; write those that wait now to `newcomers`; return how many.
+
+    Those that were held back and have been let in are the first.
+    """
+    now, count = pools.now[0], pools.now[0].admitted
+    for each in range(count):
+        newcomers[each] = pools.admitted[each]
+    now.admitted = 0
     while now.submitted < len(pools.job) and pools.job[now.submitted].submit == time:
         job = now.submitted
         now.submitted += 1
@@ -219,10 +241,12 @@ def submit(pools: Pools, time: float, newcomers: Any) -> int:
             pools.job[job].estimate = _learned(pools, job)
         if pools.job[job].refused > 0:
             _is_over(pools, job, time)
-        else:
+        elif is_let_in(pools.users, pools.job[job].pool, pools.job[job].user, job):
             newcomers[count] = job
             count += 1
-    return count
+        else:
+            now.held += 1
+    return count  # type: ignore[no-any-return]
 
 
 @inner
@@ -244,7 +268,7 @@ def note(pools: Pools, timeline: Any, time: float) -> None:
     """Write a row of the timeline, after a decision."""
     now = pools.now[0]
     row = timeline[now.noted]
-    row.time, row.waiting, row.running, row.free = time, 0, now.running, 0.0
+    row.time, row.waiting, row.held, row.running, row.free = time, 0, now.held, now.running, 0.0
     for one in pools.pool:
         row.waiting += one.waiting
         row.free += one.free

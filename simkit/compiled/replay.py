@@ -85,7 +85,8 @@ def replay_pool(
     keys = _keys(rule, job, submission, predictor, seed)
     additions = np.array(CORRECTIONS[correction], np.float64)
     last = predictor.last if isinstance(predictor, UserMean) else 0
-    pools = begin(job, capacity, rule.overtaking != "none", last, additions)
+    most = np.array([partition.max_running_per_user for partition in cluster.partitions])
+    pools = begin(job, capacity, rule.overtaking != "none", last, additions, most)
     go_on = _kernel(rule, pools, keys, learned=last > 0)
     last_s = first_s + or_infinite(rules.limits.simulated_time)
     timelines = list(_timelines(pools, go_on, last_s))
@@ -218,9 +219,7 @@ def _write_timeline(recorder: Recorder, timelines: list[Any]) -> None:
     while timelines:
         timeline = timelines.pop()
         if recorder.keeps_timeline:
-            zero = np.zeros(len(timeline))
-            time, waiting, running = timeline["time"], timeline["waiting"], timeline["running"]
-            append_rows(recorder.timeline, time, waiting, zero, running, timeline["free"])
+            append_rows(recorder.timeline, *(timeline[name] for name in ROW.names or ()))
             recorder.flush()
 
 

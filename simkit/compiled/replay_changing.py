@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from simkit.arrays import Floats, Ints
+from simkit.arrays import Bools, Floats, Ints
 from simkit.compiled.orders import KEPT, Order, key_at, key_of, take_run_time
 from simkit.compiled.pools import Pools, end_due, next_instant, note, start, submit
 from simkit.compiled.replay_fixed import NOBODY, forget, look_ahead
@@ -29,13 +29,15 @@ class Line(NamedTuple):
     estimates: Floats
     turn: Ints
     """(2 J,)"""
+    fresh: Bools
+    """By job: whether it is a newcomer at this decision."""
 
 
 def no_line(jobs: int) -> Line:
     """Return empty queues for so many jobs in all."""
     return Line(
         np.empty(jobs, np.int64), np.empty(jobs, np.int64), np.empty(jobs), np.empty(jobs),
-        np.empty(2 * jobs, np.int64),
+        np.empty(2 * jobs, np.int64), np.zeros(jobs, np.bool_),
     )  # fmt: skip
 
 
@@ -101,13 +103,9 @@ def end_in_order(pools: Pools, order: Order, time: float) -> int:
 
 @inner
 def _decide(
-    pools: Pools, order: Order, gap: Any, line: Line, at: int, new: int, shortest_first: bool,
-    time: float,
-) -> None:  # fmt: skip
-    """Start who is first in a pool for as long as it fits, and then who does not delay it.
-
-    The `new` last ones of its queue are newcomers.
-    """
+    pools: Pools, order: Order, gap: Any, line: Line, at: int, shortest_first: bool, time: float
+) -> None:
+    """Start who is first in a pool for as long as it fits, and then who does not delay it."""
     pool = pools.pool[at]
     begin, end = pool.begin, pool.begin + pool.waiting
     for place in range(begin, end):
@@ -118,9 +116,21 @@ def _decide(
         gap.head = NOBODY
         first = _first(line, begin, end)
     if pools.looks_ahead and pool.waiting > 1 and pool.free > 0:
-        _backfill(pools, gap, line, first, begin, end - new, end, shortest_first, time)
+        _backfill(pools, gap, line, first, begin, end, shortest_first, time)
     if pool.waiting < end - begin:
         _close_gaps(line.queue, begin, end)
+
+
+@inner
+def _enter(pools: Pools, line: Line, job: int) -> None:
+    """Put a newcomer into its queue, in order of submission."""
+    pool = pools.pool[pools.job[job].pool]
+    place = pool.begin + pool.waiting
+    while place > pool.begin and line.queue[place - 1] > job:
+        line.queue[place] = line.queue[place - 1]
+        place -= 1
+    line.queue[place], line.fresh[job] = job, True
+    pool.waiting += 1
 
 
 @inner
@@ -134,20 +144,23 @@ def _start(pools: Pools, line: Line, place: int, time: float) -> None:
 
 @inner
 def _backfill(
-    pools: Pools, gap: Any, line: Line, first: int, begin: int, known: int, end: int,
-    shortest_first: bool, time: float,
+    pools: Pools, gap: Any, line: Line, first: int, begin: int, end: int, shortest_first: bool,
+    time: float,
 ) -> None:  # fmt: skip
     """Start who does not delay the head, which is at a place of the queue.
 
-    If the gap still holds, only those from `known` on are tried: the newcomers.
+    If the gap still holds, only newcomers are tried.
     """
     queue, turn, head, count = line.queue, line.turn, line.queue[first], 0
     pool = pools.pool[pools.job[head].pool]
-    if gap.head != head or time > gap.shadow:
-        gap.head, gap.shadow, known = head, np.inf, begin
-    for place in range(known, end):
+    holds = gap.head == head and time <= gap.shadow
+    if not holds:
+        gap.head, gap.shadow = head, np.inf
+    for place in range(begin, end):
         job = queue[place]
-        if job != _GONE and place != first and pools.job[job].demand <= pool.free:
+        if job == _GONE or place == first or (holds and not line.fresh[job]):
+            continue
+        if pools.job[job].demand <= pool.free:
             if gap.shadow == np.inf:
                 look_ahead(gap, pools, head, time)
             one = pools.job[job]
@@ -209,14 +222,12 @@ def replay(
         new = submit_in_order(pools, order, time, line.newcomers)
         if now.changed == 0:
             continue
+        for each in range(new):
+            _enter(pools, line, line.newcomers[each])
         for at in range(len(gaps)):
-            pool, mine = pools.pool[at], 0
-            for each in range(new):
-                if pools.job[line.newcomers[each]].pool == at:
-                    line.queue[pool.begin + pool.waiting] = line.newcomers[each]
-                    pool.waiting += 1
-                    mine += 1
-            if pool.waiting > 0 and pool.free >= least:
-                _decide(pools, order, gaps[at], line, at, mine, shortest_first, time)
+            if pools.pool[at].waiting > 0 and pools.pool[at].free >= least:
+                _decide(pools, order, gaps[at], line, at, shortest_first, time)
+        for each in range(new):
+            line.fresh[line.newcomers[each]] = False
         note(pools, timeline, time)
     return False

@@ -110,14 +110,21 @@ def _holds(pools: Pools, held: Planned, at: int, time: float) -> bool:
 
 
 @inner
+def _is_behind(order: Order, one: int, other: int) -> bool:
+    """Return whether one job stands behind another in the queue."""
+    if order.changing != KEPT or order.key[one] == order.key[other]:
+        return one > other
+    return order.key[one] > order.key[other]  # type: ignore[no-any-return]
+
+
+@inner
 def _enter(order: Order, held: Planned, pools: Pools, job: int) -> None:
     """Put a newcomer into its queue: behind those whose kept keys are not larger."""
     pool = pools.pool[pools.job[job].pool]
     place = pool.begin + pool.waiting
-    if order.changing == KEPT:
-        while place > pool.begin and order.key[held.queue[place - 1]] > order.key[job]:
-            held.queue[place] = held.queue[place - 1]
-            place -= 1
+    while place > pool.begin and _is_behind(order, held.queue[place - 1], job):
+        held.queue[place] = held.queue[place - 1]
+        place -= 1
     held.queue[place] = job
     pool.waiting += 1
 

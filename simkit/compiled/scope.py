@@ -132,8 +132,8 @@ def _of_cluster(cluster: Cluster) -> Iterator[str]:
         yield f"the cluster has {machines:,} machines, not a pool for each partition"
     if resources > 1:
         yield f"the machines have {resources} resources"
-    if any(min(part.max_running_per_user, part.max_waiting_per_user) < np.inf for part in parts):
-        yield "partitions limit their users"
+    if any(part.max_waiting_per_user < np.inf for part in parts):
+        yield "partitions limit how many jobs of a user wait"
     if any(part.preempt is not None for part in parts):
         yield "partitions are preempted"
     if cluster.maintenance or cluster.changes or cluster.absent or cluster.failures is not None:

@@ -81,6 +81,9 @@ def drawn(seed: int) -> PoolScenario:
 def _cluster(rng: np.random.Generator, size: int, pools: int) -> Cluster:
     """Return one pool, or one for each partition, which take some queues and have limits."""
     names = [f"p{row}" for row in range(pools)]
+    if pools == 1 and rng.random() < 0.3:
+        limited = Partition("all", max_running_per_user=float(rng.integers(1, 4)))
+        return Cluster.pool({"processors": float(size)}, partitions=(limited,))
     if pools == 1:
         return Cluster.pool({"processors": float(size)})
     partitions = [
@@ -89,6 +92,7 @@ def _cluster(rng: np.random.Generator, size: int, pools: int) -> Cluster:
             machines=(row,),
             priority=float(rng.integers(2)),
             max_time_s=float(rng.choice([60.0, np.inf])),
+            max_running_per_user=float(rng.choice([1, 3, np.inf, np.inf])),
             max_demand=float(rng.choice([size // 2 + 1, np.inf])),
             queues=frozenset(rng.choice(3, rng.integers(3)).tolist()),
         )

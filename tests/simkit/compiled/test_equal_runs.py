@@ -18,10 +18,10 @@ from trace_files import real_file
 import simkit
 from simkit.verify import verify_run
 
-pytestmark = pytest.mark.xdist_group("compiled")
-
 SEEDS = 2000
 PART = 50
+one_worker = pytest.mark.xdist_group("compiled")
+"""Tests of the quick suite, so that kernels are compiled once."""
 
 
 def differing(first: int, last: int) -> list[int]:
@@ -33,6 +33,7 @@ def differing(first: int, last: int) -> list[int]:
     ]
 
 
+@one_worker
 def test_random_scenarios() -> None:
     assert differing(0, PART) == []
 
@@ -54,6 +55,7 @@ def test_scenarios_have_what_makes_trouble() -> None:
     assert {status for found in statuses for status in found} == {"finished", "killed", "rejected"}
 
 
+@one_worker
 def test_the_auditor_finds_nothing(tmp_path: Path) -> None:
     for seed in (3, 11, 14):
         one = drawn(seed)

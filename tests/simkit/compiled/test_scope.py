@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_runs import a_bag, a_gang, make_jobs
+from engine_runs import a_bag, a_gang, make_jobs, pool
 
 import simkit
 from simkit.compiled import scope
@@ -14,7 +14,9 @@ from simkit.errors import LimitError, ScenarioError
 from simkit.policies.orderings import SAF
 from simkit.policy.ordered import OrderedPolicy
 from simkit.workload import Workload
-from simkit.workload.cluster import Cluster
+from simkit.workload.cluster import Cluster, Partition
+
+pytestmark = pytest.mark.xdist_group("compiled")
 
 SMALL = {"workload": {"type": "lublin", "jobs": 40, "processors": 64}}
 RIGID = make_jobs((0.0, a_gang(1, 5.0)))
@@ -48,6 +50,7 @@ def test_the_engine_changes_neither_digest_nor_portable_scenario() -> None:
     [
         ({"workload": make_jobs((0.0, a_bag(3, 5.0)))}, "instances that start one by one"),
         ({"cluster": Cluster(("processors",), ("a", "b"), np.full((2, 1), 4.0))}, "2 machines"),
+        ({"cluster": pool(4, Partition("all", max_waiting_per_user=2))}, "how many jobs of a user"),
         ({"overrides": {"policy.order": "multifactor"}}, "order Multifactor has no compiled form"),
         ({"overrides": {"policy.backfill": "hold"}}, "policy HoldPolicy has rules of its own"),
         ({"overrides": {"scheduling.every": "60s"}}, "multiples of a time"),

@@ -1,0 +1,76 @@
+"""Machine code is kept, loaded without numba, and never taken for other code or other arrays."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import sys
+from typing import Any, NamedTuple
+import numpy as np
+from simkit.machine_code import compiled, inner, records
+
+PAIR = np.dtype([("a", np.float64), ("b", np.int64)])
+
+class Both(NamedTuple):
+    pairs: Any
+    factor: float
+
+@inner
+def scaled(both: Both, row: int) -> float:
+    return both.pairs[row].a * both.factor
+
+@compiled
+def total(both: Both, out: Any, negative: bool) -> bool:
+    for row in range(len(both.pairs)):
+        out[row] = -scaled(both, row) if negative else scaled(both, row)
+    return len(out) > 2
+
+pairs = records(np.array([(1.5, 2), (2.5, 3)], PAIR))
+out, strided = np.zeros(2), np.zeros((2, 2))[:, 1]
+assert total(Both(pairs, 2.0), out, False) is False
+assert out.tolist() == [3.0, 5.0]
+assert total(Both(pairs, 2.0), strided, True) is False
+assert strided.tolist() == [-3.0, -5.0]
+assert total(Both(pairs, 1.0), np.zeros(3), False) is True
+print("numba" in sys.modules)
+"""
+
+
+def output(folder: Path, program: Path, **environ: str) -> str:
+    found = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, check=False,
+        env={**os.environ, "XDG_CACHE_HOME": str(folder), **environ},
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    return found.stdout.strip()
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    (tmp_path / "own").mkdir()
+    path = tmp_path / "own" / "program.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def test_code_is_made_once_and_then_loaded_without_numba(tmp_path: Path, program: Path) -> None:
+    assert output(tmp_path, program) == "True"
+    assert output(tmp_path, program) == "False"
+    program.write_text(PROGRAM.replace("* both.factor", "* (both.factor + 0.0)"))
+    assert output(tmp_path, program) == "True"  # its sources have changed
+
+
+def test_without_compiling_the_same_functions_are_python(tmp_path: Path, program: Path) -> None:
+    assert output(tmp_path, program, NUMBA_DISABLE_JIT="1") == "False"
+    assert not (tmp_path / "simkit").exists()
+
+
+def test_a_cache_that_cannot_be_written_is_passed_over(tmp_path: Path, program: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert output(tmp_path / "file", program, HOME=str(tmp_path / "file")) == "True"

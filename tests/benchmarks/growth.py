@@ -7,7 +7,7 @@ Every run is a process of its own. *Whole* is the processor time of ``simkit run
 start to its end, with its peak memory, as the operating system counts them; *simulation* is the
 processor time of the engine alone, without reading, metrics and files; *kernel* that of compiled
 code alone. Shown are medians, of three whole runs and of five simulations, and beside them the time of a loop of a million
-additions, so that machines can be compared. `jobs` also writes what docs/pictures.py draws.
+additions, so that machines can be compared. `jobs`, of all sizes, also writes what docs/pictures.py draws.
 """
 
 from __future__ import annotations
@@ -236,7 +236,8 @@ def measure_jobs(folder: Path, most: int, rounds: int) -> None:
             for engine in ("compiled", "simpy") if jobs <= SIMPY_MOST else ("compiled",):
                 found.append(row(title, jobs, engine, file, rounds))
         print(f"columns of the log: {columns_mb(log):.1f} MB", flush=True)
-    PICTURE.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    if most >= SIZES[-1]:
+        PICTURE.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def measure_queues(folder: Path, most: int, rounds: int) -> None:

@@ -17,21 +17,8 @@ KEPT: Final = -1
 """Stands for a formula: the key is there already."""
 _LEAST_S: Final = 10.0  # as in `RecentRunTimes`
 
-(
-    _first_come,
-    _last_come,
-    _shortest,
-    _longest,
-    _smallest_area,
-    _largest_area,
-    _f1,
-    _f2,
-    _f3,
-    _f4,
-    _log_area,
-    _squared_area,
-) = map(inner, formulas.FIXED)
-(_expansion, _cubed_wait, _wait_by_area, _area) = map(inner, formulas.CHANGING)
+for _formula in (*formulas.FIXED, *formulas.CHANGING):
+    inner(_formula)
 
 
 class Order(NamedTuple):
@@ -51,47 +38,44 @@ class Order(NamedTuple):
     """(users, 3) how many run times of each user have been seen, and the last two."""
 
 
-"""+"""
-
-
 @inner
 def _fixed_key(formula: int, r: float, n: float, s: float, i: float) -> float:
     """Return the number by a formula of `formulas.FIXED`."""
     if formula == 0:
-        return _first_come(r, n, s, i)
+        return formulas.first_come(r, n, s, i)
     if formula == 1:
-        return _last_come(r, n, s, i)
+        return formulas.last_come(r, n, s, i)
     if formula == 2:
-        return _shortest(r, n, s, i)
+        return formulas.shortest(r, n, s, i)
     if formula == 3:
-        return _longest(r, n, s, i)
+        return formulas.longest(r, n, s, i)
     if formula == 4:
-        return _smallest_area(r, n, s, i)
+        return formulas.smallest_area(r, n, s, i)
     if formula == 5:
-        return _largest_area(r, n, s, i)
+        return formulas.largest_area(r, n, s, i)
     if formula == 6:
-        return _f1(r, n, s, i)
+        return formulas.f1(r, n, s, i)
     if formula == 7:
-        return _f2(r, n, s, i)
+        return formulas.f2(r, n, s, i)
     if formula == 8:
-        return _f3(r, n, s, i)
+        return formulas.f3(r, n, s, i)
     if formula == 9:
-        return _f4(r, n, s, i)
+        return formulas.f4(r, n, s, i)
     if formula == 10:
-        return _log_area(r, n, s, i)
-    return _squared_area(r, n, s, i)
+        return formulas.log_area(r, n, s, i)
+    return formulas.squared_area(r, n, s, i)
 
 
 @inner
 def _changing_key(formula: int, w: float, r: float, factor: float) -> float:
     """Return the number by a formula of `formulas.CHANGING`."""
     if formula == 0:
-        return _expansion(w, r, factor)  # type: ignore[no-any-return]
+        return formulas.expansion(w, r, factor)  # type: ignore[no-any-return]
     if formula == 1:
-        return _cubed_wait(w, r, factor)  # type: ignore[no-any-return]
+        return formulas.cubed_wait(w, r, factor)  # type: ignore[no-any-return]
     if formula == 2:
-        return _wait_by_area(w, r, factor)  # type: ignore[no-any-return]
-    return _area(w, r, factor)  # type: ignore[no-any-return]
+        return formulas.wait_by_area(w, r, factor)  # type: ignore[no-any-return]
+    return formulas.area(w, r, factor)  # type: ignore[no-any-return]
 
 
 @inner

@@ -23,7 +23,7 @@ __all__ = ["FROM_JOBS", "Chosen", "Engine", "choose", "module_of", "why_not_comp
 
 Engine = Literal["auto", "simpy", "compiled"]
 FROM_JOBS: Final = 20_000
-"""Jobs from which on `auto` takes the compiled engine: below, importing numba costs more."""
+"""Jobs from which on `auto` takes the compiled engine: below, compiling it costs more."""
 LEAST_DECISIONS: Final = 100_000
 """No compiled replay makes so many decisions in a row without a job that comes or ends."""
 

@@ -67,10 +67,12 @@ def replay_pool(
     predictor: Predictor,
     correction: Correction = "none",
     seed: int = 0,
+    after_part: Callable[[float], None] = lambda _now: None,
 ) -> PoolRun | None:
     """Replay a workload that is in scope, and write its rows.
 
     Returns None, and writes nothing, if it goes on for longer than the rules' simulated time.
+    `after_part` is called with the time after every 32,768 decisions, before anything is written.
     """
     first_s = float(workload.submit_time_s[0]) if len(workload) else 0.0
     info = SystemInfo(
@@ -89,7 +91,10 @@ def replay_pool(
     pools = begin(job, capacity, rule.overtaking != "none", last, additions, most)
     go_on = _kernel(rule, pools, keys, learned=last > 0)
     last_s = first_s + or_infinite(rules.limits.simulated_time)
-    timelines = list(_timelines(pools, go_on, last_s))
+    timelines = []
+    for timeline in _timelines(pools, go_on, last_s):
+        timelines.append(timeline)
+        after_part(float(timeline["time"][-1]))
     if pools.now["over"][0] < len(job) or (timelines and timelines[-1]["time"][-1] > last_s):
         return None
     done = _Replayed(job, killed, pools.over, np.array(machines)[:, 0])

@@ -50,6 +50,8 @@ from simkit.plugins import author_traceback, instantiate, lines_of_author
 from simkit.policy import Policy
 from simkit.policy.declared import declared_metrics
 from simkit.policy.estimates import Predictor
+from simkit.policy.pool_rule import PoolRule
+from simkit.progress import RunProgress
 from simkit.results.all_metrics import build_metrics, failures, measure
 from simkit.results.custom_metrics import CustomMetric
 from simkit.results.metric import check_trimming
@@ -262,7 +264,11 @@ def carry_out(
             ]  # fmt: skip
             if times_s := getattr(experiment.policy, "switch_times_s", ()):
                 late += filter(None, [switches_warning(times_s, results)])
+        by_simpy = isinstance(simulation, Simulation)
+        if by_simpy and experiment.engine.rule is not None:
+            results.info["engine"] = {"name": "simpy", "why": "every decision is watched"}
         last: dict[str, Any] = {
+            "engine": results.info["engine"],
             "decisions": simulation.decisions_made,
             "warnings": [*info["warnings"], *late],
             "wall_time_s": {name: round(seconds, 6) for name, seconds in times.items()},
@@ -335,20 +341,49 @@ class Replayed(Protocol):
 
 
 def _simulate(experiment: Experiment, recorder: Recorder, watch: Watch | None) -> Replayed:
-    """Run the simulation, compiled if its engine is."""
-    if experiment.engine.rule is not None:
-        from simkit.compiled.replay import replay_pool  # needs numba, and takes a while
-
-        with blaming(experiment, lambda: "in the compiled engine"):
-            done = replay_pool(
-                experiment.policy, experiment.engine.rule, experiment.trace.workload,
-                experiment.cluster, recorder, rules=experiment.scenario,
-                predictor=experiment.predictor, seed=experiment.scenario.seed,
-                correction=experiment.scenario.estimates.correction,
-            )  # fmt: skip
+    """Run the simulation, compiled if its engine is; only a progress bar may miss decisions."""
+    rule = experiment.engine.rule
+    if rule is not None and (watch is None or isinstance(watch, RunProgress)):
+        done = _replay_compiled(experiment, rule, recorder)
         if done is not None:
             return done
     return _simulate_events(experiment, recorder, watch)
+
+
+def _replay_compiled(experiment: Experiment, rule: PoolRule, recorder: Recorder) -> Replayed | None:
+    """Run the compiled engine; if it stops early, there are no rows, but all tables.
+
+    Returns None, and writes nothing, if SimPy must run after all.
+    """
+    from simkit.compiled.replay import replay_pool  # takes a while
+
+    scenario = experiment.scenario
+    with DeferredInterrupt() as interrupt, WallClock(scenario.limits.wall_time) as clock:
+        reached = -math.inf
+
+        def after_part(now: float) -> None:
+            nonlocal reached
+            reached = now
+            if interrupt.requested:
+                raise KeyboardInterrupt
+            if clock.over:
+                raise WallTimeOver
+
+        try:
+            with blaming(experiment, lambda: "in the compiled engine"):
+                return replay_pool(
+                    experiment.policy, rule, experiment.trace.workload, experiment.cluster,
+                    recorder, rules=scenario, predictor=experiment.predictor, seed=scenario.seed,
+                    correction=scenario.estimates.correction, after_part=after_part,
+                )  # fmt: skip
+        except FailedRunError:
+            raise
+        except WallTimeOver as over:
+            recorder.close()
+            raise _out_of_time(over, experiment, reached) from None
+        except BaseException:
+            recorder.close()
+            raise
 
 
 def _simulate_events(experiment: Experiment, recorder: Recorder, watch: Watch | None) -> Simulation:

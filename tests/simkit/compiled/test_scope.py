@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,11 @@ from engine_runs import a_bag, a_gang, make_jobs, pool
 import simkit
 from simkit.compiled import scope
 from simkit.errors import LimitError, ScenarioError
+from simkit.experiment import carry_out, experiment, prepare
 from simkit.policies.orderings import SAF
 from simkit.policy.ordered import OrderedPolicy
+from simkit.results.run_folder import open_run
+from simkit.scenario.yaml_document import load_scenario
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster, Partition
 
@@ -83,6 +87,28 @@ def test_a_limit_of_simulated_time_is_met_as_by_simpy() -> None:
     for engine in ("simpy", "compiled"):
         with pytest.raises(LimitError, match="simulated time are over"):
             run_of(engine, limits={"simulated_time": "1h"})
+
+
+def test_who_watches_every_decision_is_called_at_every_decision() -> None:
+    scenario, seen = load_scenario({**SMALL, "engine": "compiled"}), []
+    run = carry_out(prepare(scenario), watch=lambda simulation: seen.append(simulation.now))
+    assert len(seen) == run.info["decisions"]
+    assert run.info["engine"] == {"name": "simpy", "why": "every decision is watched"}
+
+
+def test_an_interruption_leaves_an_interrupted_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Requested(experiment.DeferredInterrupt):
+        def __enter__(self) -> Any:
+            self.requested = True
+            return self
+
+    monkeypatch.setattr(experiment, "DeferredInterrupt", Requested)
+    scenario = load_scenario({**SMALL, "engine": "compiled"})
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(prepare(scenario), tmp_path / "run")
+    assert open_run(tmp_path / "run", allow_partial=True).info["status"] == "interrupted"
 
 
 def test_no_jobs_at_all() -> None:

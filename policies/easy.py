@@ -60,7 +60,7 @@ class Easy:
     @property
     def overtaking(self) -> Overtaking:
         """Who may pass the head, for the policy's `pool_rule`."""
-        return "easy, shortest first" if self._shortest_first else "easy"
+        return "head, shortest first" if self._shortest_first else "head"
 
     def __init__(self, order: Literal["queue", "sjf"] = "queue") -> None:
         """Try waiting tasks in the queue's order, or the shortest first.

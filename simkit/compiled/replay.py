@@ -187,7 +187,7 @@ def _kernel(
     rule: PoolRule, pools: Pools, keys: Floats | None, *, learned: bool
 ) -> Callable[[Any], bool]:
     """Return what goes on with the replay until a timeline is full, and says whether it is over."""
-    job, shortest_first = pools.job, rule.overtaking == "easy, shortest first"
+    job, shortest_first = pools.job, rule.overtaking == "head, shortest first"
     reads = getattr(rule.order, "reads_estimates", True)
     if rule.overtaking in ("all", "all, by start"):
         order, held = _order(rule, job, keys, learned=learned and reads), no_places(pools)

@@ -15,9 +15,9 @@ from simkit.policy.formulas import CHANGING, FIXED
 
 __all__ = ["NUMBERS", "ChangingForm", "FixedForm", "Overtaking", "PoolRule", "rule_of"]
 
-Overtaking = Literal["none", "easy", "easy, shortest first", "all", "all, by start"]
-"""Who may pass the head of the queue: nobody; who does not delay it, tried in queue order or by
-estimate; who delays nobody, where tasks move up in queue order or by their planned starts."""
+Overtaking = Literal["none", "head", "head, shortest first", "all", "all, by start"]
+"""Who may pass the head of the queue: nobody; who does not delay that head, tried in queue order or
+by estimate; who delays none of all, where tasks move up in queue order or by planned starts."""
 
 
 class FixedForm(NamedTuple):

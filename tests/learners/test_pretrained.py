@@ -127,8 +127,13 @@ main()
 
 def packages(*extras):
     """Return the modules of the packages that some extras install, those of simkit left out."""
-    found = {re.split(r"[\[<>=]", wanted)[0] for extra in extras for wanted in EXTRAS[extra]}
+    found = names_of(wanted for extra in extras for wanted in EXTRAS[extra])
     return {MODULES.get(name, name) for name in found - {"simkit-cluster"}}
+
+
+def names_of(requirements):
+    """Return the names of the packages that requirements name."""
+    return {re.split(r"[\[<>=]", wanted)[0] for wanted in requirements}
 
 
 def simkit_without(modules, *words):
@@ -140,7 +145,7 @@ def simkit_without(modules, *words):
 @pytest.mark.thorough
 def test_they_run_with_their_extra_alone(tmp_path):
     agent = "deeprm-70"
-    others = packages(*EXTRAS) - packages("agents")
+    others = packages(*EXTRAS) - packages("agents") - names_of(PROJECT["project"]["dependencies"])
     assert {"torch", "gymnasium", "matplotlib"} <= others
     place = str(tmp_path / "run")
     ran = simkit_without(

@@ -51,6 +51,7 @@ TEXTS: dict[str, tuple[str, ...]] = {
     "--at": (CODE,),
     "--sort": (CODE,),
     "--format": (CODE,),
+    "--engine": (CODE,),
     "--week": (CODE,),
     "--warmup": (CODE,),
 }  # fmt: skip

@@ -22,8 +22,8 @@ from simkit.engine.recorder import CHUNK, Outcome, Recorder, Status, append_rows
 from simkit.engine.submission import Submission
 from simkit.machine_code import records
 from simkit.policy import Policy, SystemInfo
+from simkit.policy.decision_rule import NUMBERS, ChangingForm, PoolRule
 from simkit.policy.estimates import CORRECTIONS, Correction, Predictor, UserMean
-from simkit.policy.pool_rule import NUMBERS, ChangingForm, PoolRule
 from simkit.rules import Rules
 from simkit.sections import or_infinite
 from simkit.workload import Workload

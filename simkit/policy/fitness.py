@@ -22,6 +22,7 @@ import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.policy import Action, Place, State, SystemInfo
+from simkit.policy.decision_rule import FitRule, fit_rule_of
 from simkit.policy.declared import (
     PolicyMetric,
     Signals,
@@ -176,6 +177,10 @@ class FitnessPolicy(GreedyPolicy):
     def metrics(self) -> tuple[PolicyMetric, ...]:
         """Metrics that its parts bring."""
         return declared_metrics(self.order, self.fitness)
+
+    def decision_rule(self) -> FitRule | str:
+        """Return how it decides on machines, or why no compiled replay knows it."""
+        return fit_rule_of(self, FitnessPolicy)
 
     def schedule(self, state: State) -> Iterable[Action]:
         if state.queue:

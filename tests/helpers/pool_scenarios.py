@@ -28,7 +28,7 @@ ESTIMATES: Final[tuple[Any, ...]] = (
 )  # fmt: skip
 
 
-class PoolScenario(NamedTuple):
+class Scenario(NamedTuple):
     """What a run is made of."""
 
     workload: Workload
@@ -45,7 +45,7 @@ class PoolScenario(NamedTuple):
         )
 
 
-def drawn(seed: int) -> PoolScenario:
+def drawn(seed: int) -> Scenario:
     """Return a random run: a few or many jobs, often at one instant, often overloaded."""
     rng = np.random.default_rng(seed)
     jobs, size = int(rng.choice([1, 5, 30, 120])), int(rng.choice([1, 4, 16, 100]))
@@ -75,7 +75,7 @@ def drawn(seed: int) -> PoolScenario:
         "walltime": str(rng.choice(["kill", "ignore"])),
         "seed": seed % 7,
     }
-    return PoolScenario(workload, _cluster(rng, size, pools), overrides)
+    return Scenario(workload, _cluster(rng, size, pools), overrides)
 
 
 def _cluster(rng: np.random.Generator, size: int, pools: int) -> Cluster:

@@ -15,9 +15,12 @@ from simkit.compiled.pools import Pools, end_due, next_instant, note, start, sub
 from simkit.compiled.replay_fixed import NOBODY, forget, look_ahead
 from simkit.machine_code import compiled, inner
 
-__all__ = ["Line", "end_in_order", "no_line", "replay", "sort_by_key", "submit_in_order"]
+__all__ = [
+    "GONE", "Line", "close_gaps", "end_in_order", "enter", "first_in_line", "no_line", "replay",
+    "sort_by_key", "sort_in_turn", "start_waiting", "submit_in_order",
+]  # fmt: skip
 
-_GONE: Final = -1
+GONE: Final = -1
 
 
 class Line(NamedTuple):
@@ -42,11 +45,11 @@ def no_line(jobs: int) -> Line:
 
 
 @inner
-def _first(line: Line, begin: int, end: int) -> int:
+def first_in_line(line: Line, begin: int, end: int) -> int:
     """Return the place of who is first between two; of equals the first submitted."""
     first = -1
     for place in range(begin, end):
-        if line.queue[place] != _GONE and (first < 0 or line.keys[place] < line.keys[first]):
+        if line.queue[place] != GONE and (first < 0 or line.keys[place] < line.keys[first]):
             first = place
     return first
 
@@ -81,6 +84,17 @@ def sort_by_key(places: Ints, count: int, by: Floats) -> None:
 
 
 @inner
+def sort_in_turn(pools: Pools, line: Line, count: int, shortest_first: bool) -> None:
+    """Sort the first places of `Line.turn` by key, or by estimate and then by key."""
+    turn = line.turn
+    sort_by_key(turn, count, line.keys)
+    if shortest_first:
+        for each in range(count):
+            line.estimates[turn[each]] = pools.job[line.queue[turn[each]]].estimate
+        sort_by_key(turn, count, line.estimates)
+
+
+@inner
 def submit_in_order(pools: Pools, order: Order, time: float, newcomers: Ints) -> int:
     """Submit as `pools.submit` does; make keys that are kept."""
     new = submit(pools, time, newcomers)
@@ -110,19 +124,19 @@ def _decide(
     begin, end = pool.begin, pool.begin + pool.waiting
     for place in range(begin, end):
         line.keys[place] = key_at(order, pools.job, line.queue[place], time)
-    first = _first(line, begin, end)
+    first = first_in_line(line, begin, end)
     while first >= 0 and pools.job[line.queue[first]].demand <= pool.free:
-        _start(pools, line, first, time)
+        start_waiting(pools, line, first, time)
         gap.head = NOBODY
-        first = _first(line, begin, end)
+        first = first_in_line(line, begin, end)
     if pools.looks_ahead and pool.waiting > 1 and pool.free > 0:
         _backfill(pools, gap, line, first, begin, end, shortest_first, time)
     if pool.waiting < end - begin:
-        _close_gaps(line.queue, begin, end)
+        close_gaps(line.queue, begin, end)
 
 
 @inner
-def _enter(pools: Pools, line: Line, job: int) -> None:
+def enter(pools: Pools, line: Line, job: int) -> None:
     """Put a newcomer into its queue, in order of submission."""
     pool = pools.pool[pools.job[job].pool]
     place = pool.begin + pool.waiting
@@ -134,12 +148,12 @@ def _enter(pools: Pools, line: Line, job: int) -> None:
 
 
 @inner
-def _start(pools: Pools, line: Line, place: int, time: float) -> None:
+def start_waiting(pools: Pools, line: Line, place: int, time: float) -> None:
     """Start a job that waits at a place."""
     job = line.queue[place]
     start(pools, job, time)
     pools.pool[pools.job[job].pool].waiting -= 1
-    line.queue[place] = _GONE
+    line.queue[place] = GONE
 
 
 @inner
@@ -158,7 +172,7 @@ def _backfill(
         gap.head, gap.shadow = head, np.inf
     for place in range(begin, end):
         job = queue[place]
-        if job == _GONE or place == first or (holds and not line.fresh[job]):
+        if job == GONE or place == first or (holds and not line.fresh[job]):
             continue
         if pools.job[job].demand <= pool.free:
             if gap.shadow == np.inf:
@@ -167,11 +181,7 @@ def _backfill(
             if one.estimate <= gap.shadow - time or one.demand <= gap.spare:
                 turn[count] = place
                 count += 1
-    sort_by_key(turn, count, line.keys)
-    if shortest_first:
-        for each in range(count):
-            line.estimates[turn[each]] = pools.job[queue[turn[each]]].estimate
-        sort_by_key(turn, count, line.estimates)
+    sort_in_turn(pools, line, count, shortest_first)
     for each in range(count):
         one = pools.job[queue[turn[each]]]
         if one.demand > pool.free:
@@ -180,17 +190,17 @@ def _backfill(
             if one.demand > gap.spare:
                 continue
             gap.spare -= one.demand
-        _start(pools, line, turn[each], time)
+        start_waiting(pools, line, turn[each], time)
         if pool.free <= 0:
             break
 
 
 @inner
-def _close_gaps(queue: Ints, begin: int, end: int) -> None:
+def close_gaps(queue: Ints, begin: int, end: int) -> None:
     """Move up those behind who is gone."""
     left = begin
     for place in range(begin, end):
-        if queue[place] != _GONE:
+        if queue[place] != GONE:
             queue[left] = queue[place]
             left += 1
 
@@ -223,7 +233,7 @@ def replay(
         if now.changed == 0:
             continue
         for each in range(new):
-            _enter(pools, line, line.newcomers[each])
+            enter(pools, line, line.newcomers[each])
         for at in range(len(gaps)):
             if pools.pool[at].waiting > 0 and pools.pool[at].free >= least:
                 _decide(pools, order, gaps[at], line, at, shortest_first, time)

@@ -25,7 +25,10 @@ from simkit.compiled.waiting import (
 from simkit.machine_code import compiled, inner, records
 from simkit.units import EVER_S
 
-__all__ = ["NOBODY", "Queue", "forget", "look_ahead", "no_gaps", "no_queue", "replay"]
+__all__ = [
+    "NOBODY", "Queue", "enter", "forget", "look_ahead", "no_gaps", "no_queue", "replay",
+    "start_waiting",
+]  # fmt: skip
 
 NOBODY: Final = -1
 GAP: Final = np.dtype([("head", np.int64), ("shadow", np.float64), ("spare", np.float64)])
@@ -100,7 +103,8 @@ def _places(order: Ints, pools: Pools) -> Ints:
 
 
 @inner
-def _enter(queue: Queue, pools: Pools, job: int) -> None:
+def enter(queue: Queue, pools: Pools, job: int) -> None:
+    """Put a job into its queues."""
     one = pools.job[job]
     put(queue.in_order, one.pool, queue.rank[job], one.demand, one.estimate)
     if not queue.same:
@@ -109,7 +113,7 @@ def _enter(queue: Queue, pools: Pools, job: int) -> None:
 
 
 @inner
-def _start(queue: Queue, pools: Pools, job: int, time: float) -> None:
+def start_waiting(queue: Queue, pools: Pools, job: int, time: float) -> None:
     """Start a job that waits."""
     at = pools.job[job].pool
     start(pools, job, time)
@@ -132,7 +136,7 @@ def _decide(
             if pools.looks_ahead and pool.waiting > 1 and pool.free > 0:
                 _backfill(pools, queue, gap, head, newcomers, new, time)
             return
-        _start(queue, pools, head, time)
+        start_waiting(queue, pools, head, time)
         gap.head = NOBODY
 
 
@@ -160,7 +164,7 @@ def _backfill(
         job = queue.by_turn[pool.begin + place]
         if pools.job[job].estimate > slack:
             gap.spare -= pools.job[job].demand
-        _start(queue, pools, job, time)
+        start_waiting(queue, pools, job, time)
         place += 1
 
 
@@ -187,7 +191,7 @@ def _try_newcomers(
             if one.demand > gap.spare:
                 continue
             gap.spare -= one.demand
-        _start(queue, pools, job, time)
+        start_waiting(queue, pools, job, time)
         if pool.free <= 0:
             break
 
@@ -219,7 +223,7 @@ def replay(pools: Pools, queue: Queue, gaps: Any, newcomers: Ints, timeline: Any
             gaps[pools.job[newcomers[0]].pool].head = NOBODY
             new = 0
         for each in range(new):
-            _enter(queue, pools, newcomers[each])
+            enter(queue, pools, newcomers[each])
         for at in range(len(gaps)):
             _decide(pools, queue, gaps[at], at, newcomers, new, time)
         note(pools, timeline, time)

@@ -16,7 +16,8 @@ from simkit.machine_code import inner, records
 from simkit.units import TIME_GRID
 
 __all__ = [
-    "Plan", "advance", "change", "earlier", "earliest", "fits_now", "hold", "make", "no_plan",
+    "Plan", "advance", "change", "earlier", "earliest", "fits_ahead", "hold_for", "hold_for_head",
+    "make", "no_plan",
 ]  # fmt: skip
 
 STEP: Final = np.dtype([("time", np.float64), ("free", np.float64)])
@@ -93,24 +94,6 @@ def _take_in(plan: Plan, pools: Pools, at: int, number: int, before: float) -> i
             _extend(plan, at, pools.change[number].time, pools.change[number].amount)
         number += 1
     return number
-
-
-@inner
-def fits_now(plan: Plan, at: int, amount: float, duration: float) -> bool:
-    """Return whether an amount is free from the plan's first instant on, for a duration."""
-    row, last = plan.span[at].first, plan.span[at].first + plan.span[at].used
-    end = plan.step[row].time + duration
-    while plan.step[row].free >= amount:
-        row += 1
-        if row == last or plan.step[row].time >= end:
-            return True
-    return False
-
-
-@inner
-def hold(plan: Plan, at: int, begin: float, duration: float, amount: float) -> None:
-    """Take an amount from an instant on, for a duration, but for at least a tick."""
-    change(plan, at, begin, begin + max(duration, TIME_GRID), -amount)
 
 
 @inner
@@ -229,3 +212,44 @@ def earlier(plan: Plan, at: int, amount: float, duration: float, before: float) 
             return begin  # type: ignore[no-any-return]
         row += 1
     return np.inf
+
+
+@inner
+def _fits_now(plan: Plan, at: int, amount: float, duration: float) -> bool:
+    """Return whether an amount is free from the plan's first instant on, for a duration."""
+    row, last = plan.span[at].first, plan.span[at].first + plan.span[at].used
+    end = plan.step[row].time + duration
+    while plan.step[row].free >= amount:
+        row += 1
+        if row == last or plan.step[row].time >= end:
+            return True
+    return False
+
+
+@inner
+def fits_ahead(plan: Plan, pools: Pools, job: int, time: float) -> bool:
+    """Return whether a job fits now, and through its estimate; plan its pool if it is not yet."""
+    one = pools.job[job]
+    if one.demand > pools.pool[one.pool].free:
+        return False
+    if plan.span[one.pool].used == 0:
+        make(plan, pools, one.pool, time)
+    return _fits_now(plan, one.pool, one.demand, one.estimate)
+
+
+@inner
+def hold_for(plan: Plan, pools: Pools, job: int, begin: float) -> None:
+    """Take what a job holds that starts at an instant."""
+    one = pools.job[job]
+    change(plan, one.pool, begin, begin + max(one.estimate, TIME_GRID), -one.demand)
+
+
+@inner
+def hold_for_head(plan: Plan, pools: Pools, head: int, time: float) -> None:
+    """Give a head that does not fit the earliest place, if it has any."""
+    one = pools.job[head]
+    if plan.span[one.pool].used == 0:
+        make(plan, pools, one.pool, time)
+    begin = earliest(plan, one.pool, one.demand, one.estimate)
+    if begin < np.inf:
+        hold_for(plan, pools, head, begin)

@@ -19,7 +19,10 @@ from simkit.machine_code import inner, records
 from simkit.policy.estimates import corrected
 from simkit.units import TIME_GRID
 
-__all__ = ["CHANGE", "JOB", "Pools", "begin", "end_due", "next_instant", "note", "start", "submit"]
+__all__ = [
+    "CHANGE", "JOB", "Pools", "begin", "end_due", "is_last_change", "next_instant", "note", "start",
+    "submit",
+]  # fmt: skip
 
 JOB: Final = np.dtype([
     ("submit", np.float64), ("work", np.float64), ("estimate", np.float64),
@@ -142,6 +145,12 @@ def next_instant(pools: Pools) -> float:
     if now.corrections > 0:
         time = min(time, pools.correction[0].time)
     return time
+
+
+@inner
+def is_last_change(pools: Pools, time: float) -> bool:
+    """Return whether capacity changes at a time for the last time."""
+    return pools.change[len(pools.change) - 1].time == time  # type: ignore[no-any-return]
 
 
 @inner

@@ -14,15 +14,15 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from simkit.arrays import Bools, Floats, Ints, stream
-from simkit.compiled import replay_around, replay_changing, replay_fixed, replay_planned
-from simkit.compiled.changes import Resized, changes_of, resized
+from simkit.compiled import replay_changing, replay_fixed, replay_planned
 from simkit.compiled.orders import KEPT, Order, write_keys
 from simkit.compiled.plan import Plan, no_plan
-from simkit.compiled.pools import JOB, ROW, Pools, begin
+from simkit.compiled.pools import CHANGE, JOB, ROW, Pools, begin
 from simkit.compiled.replay_changing import no_line
 from simkit.compiled.replay_fixed import Queue, no_gaps, no_queue
 from simkit.compiled.replay_planned import no_places
-from simkit.engine.recorder import CHUNK, Outcome, Recorder, Status, append_rows
+from simkit.engine.bookkeeping import capacity_event
+from simkit.engine.recorder import CHUNK, EventRow, Outcome, Recorder, Status, append_rows
 from simkit.engine.submission import Submission
 from simkit.machine_code import records
 from simkit.policy import Policy, SystemInfo
@@ -31,6 +31,7 @@ from simkit.policy.pool_rule import NUMBERS, ChangingForm, PoolRule
 from simkit.rules import Rules
 from simkit.sections import or_infinite
 from simkit.workload import Workload
+from simkit.workload.capacity import MachineCapacity
 from simkit.workload.cluster import Cluster
 
 __all__ = ["PoolRun", "replay_pool"]
@@ -48,6 +49,15 @@ class PoolRun(NamedTuple):
     """Time of the last of them, s."""
 
 
+class _Resized(NamedTuple):
+    """A pool that has become larger or smaller."""
+
+    time: float
+    more: float
+    """How much larger, below 0 if it has become smaller."""
+    event: EventRow
+
+
 class _Replayed(NamedTuple):
     """Where everything stands at the end of a replay."""
 
@@ -59,7 +69,7 @@ class _Replayed(NamedTuple):
     """(J,) what ended or was refused, in that order."""
     machine: Ints
     """(P,) the machine of each pool."""
-    resized: Sequence[Resized]
+    resized: Sequence[_Resized]
     """The pools' changes of capacity."""
 
 
@@ -88,7 +98,7 @@ def replay_pool(
     )  # fmt: skip
     policy.reset(info, stream(seed, "policy"))
     machines = [machine for part in cluster.partitions for machine in part.machines or (0,)]
-    change = changes_of(cluster, machines)
+    change = _changes_of(cluster, machines)
     job, killed = _jobs(workload, cluster, predictor, rules, seed)
     submission = Submission(workload, cluster, predictor)
     keys = _keys(rule, job, submission, predictor, seed)
@@ -106,7 +116,7 @@ def replay_pool(
         after_part(float(timeline["time"][-1]))
     if pools.now["over"][0] < len(job) or (timelines and timelines[-1]["time"][-1] > last_s):
         return None
-    done = _Replayed(job, killed, pools.over, np.array(machines), list(resized(cluster)))
+    done = _Replayed(job, killed, pools.over, np.array(machines), list(_resized(cluster)))
     del pools, go_on, keys  # as much memory again as the jobs, which writing needs
     decisions = sum(map(len, timelines))
     now = float(timelines[-1]["time"][-1]) if timelines else 0.0
@@ -156,6 +166,18 @@ def _jobs(
     killed: Bools = limit < run
     job["work"] = np.where(killed, limit, run)
     return job, killed
+
+
+def _changes_of(cluster: Cluster, machines: Sequence[int]) -> Any:
+    """Return (C,) the steps of all windows, as `pools.CHANGE`, soonest first.
+
+    Args:
+        cluster: whose windows do not recur.
+        machines: (P,) the machine of each pool.
+    """
+    pool = {machine: row for row, machine in enumerate(machines)}
+    steps = [(step.time_s, pool[step.machine], *step.change) for step in cluster.known_steps()]
+    return records(np.array(steps, CHANGE))
 
 
 def _routed(workload: Workload, cluster: Cluster, demand: Floats) -> Ints:
@@ -225,7 +247,7 @@ def _in_line(rule: PoolRule, pools: Pools, order: Order, *, shortest_first: bool
     overtakes, line, ahead = rule.overtaking != "none", no_line(len(pools.job)), _ahead(pools)
     after, gaps = pools._replace(looks_ahead=overtakes), no_gaps(len(pools.pool))
     return (
-        lambda timeline: replay_around.in_line(
+        lambda timeline: replay_changing.replay_ahead(
             pools, order, line, ahead, overtakes, shortest_first, timeline
         ),
         lambda timeline: replay_changing.replay(after, order, gaps, line, shortest_first, timeline),
@@ -239,7 +261,7 @@ def _in_queue(rule: PoolRule, pools: Pools, queue: Queue) -> _Kernels:
         pools._replace(looks_ahead=overtakes), no_gaps(len(pools.pool)), _ahead(pools),
     )  # fmt: skip
     return (
-        lambda timeline: replay_around.in_queue(
+        lambda timeline: replay_fixed.replay_ahead(
             pools, queue, ahead, overtakes, newcomers, timeline
         ),
         lambda timeline: replay_fixed.replay(after, queue, gaps, newcomers, timeline),
@@ -266,7 +288,22 @@ def _order(rule: PoolRule, job: Any, keys: Floats | None, *, learned: bool) -> O
     return Order(fixed, KEPT, False, keys, np.zeros(0), nobody)
 
 
-def _write_timeline(recorder: Recorder, timelines: list[Any], resized: Sequence[Resized]) -> None:
+def _resized(cluster: Cluster) -> Iterator[_Resized]:
+    """Yield the same changes as they are recorded, without those that change nothing."""
+    machines, had = MachineCapacity(cluster.capacity), cluster.capacity[:, 0].copy()
+    for change in cluster.known_changes():
+        machines.change(change)
+        (has,) = machines.of(change.machine)
+        more = has - float(had[change.machine])
+        if more:
+            had[change.machine] = has
+            facts = {"running": change.running, "cause": change.cause}
+            capacity = dict(zip(cluster.resources, (has,), strict=True))
+            event = capacity_event(change.time_s, change.machine, capacity, facts)
+            yield _Resized(change.time_s, more, event)
+
+
+def _write_timeline(recorder: Recorder, timelines: list[Any], resized: Sequence[_Resized]) -> None:
     """Write the rows of the timeline; each part is dropped once it is written.
 
     A change of capacity stands before the first row of its instant.

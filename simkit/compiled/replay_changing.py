@@ -1,6 +1,7 @@
 """Replays in which the order is made anew at every decision: without backfilling, or with EASY's.
 
 The order follows waits, predictions, or estimates that are learned; so the queue is gone through.
+While capacity is to change, `replay_ahead` decides, as that of `replay_fixed` does.
 """
 
 from __future__ import annotations
@@ -11,16 +12,24 @@ import numpy as np
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.compiled.orders import KEPT, Order, key_at, key_of, take_run_time
-from simkit.compiled.pools import Pools, end_due, next_instant, note, start, submit
+from simkit.compiled.plan import Plan, fits_ahead, hold_for, hold_for_head
+from simkit.compiled.pools import (
+    Pools,
+    end_due,
+    is_last_change,
+    next_instant,
+    note,
+    start,
+    submit,
+)
 from simkit.compiled.replay_fixed import NOBODY, forget, look_ahead
 from simkit.machine_code import compiled, inner
 
 __all__ = [
-    "GONE", "Line", "close_gaps", "end_in_order", "enter", "first_in_line", "no_line", "replay",
-    "sort_by_key", "sort_in_turn", "start_waiting", "submit_in_order",
+    "Line", "end_in_order", "no_line", "replay", "replay_ahead", "sort_by_key", "submit_in_order",
 ]  # fmt: skip
 
-GONE: Final = -1
+_GONE: Final = -1
 
 
 class Line(NamedTuple):
@@ -45,11 +54,11 @@ def no_line(jobs: int) -> Line:
 
 
 @inner
-def first_in_line(line: Line, begin: int, end: int) -> int:
+def _first(line: Line, begin: int, end: int) -> int:
     """Return the place of who is first between two; of equals the first submitted."""
     first = -1
     for place in range(begin, end):
-        if line.queue[place] != GONE and (first < 0 or line.keys[place] < line.keys[first]):
+        if line.queue[place] != _GONE and (first < 0 or line.keys[place] < line.keys[first]):
             first = place
     return first
 
@@ -84,7 +93,7 @@ def sort_by_key(places: Ints, count: int, by: Floats) -> None:
 
 
 @inner
-def sort_in_turn(pools: Pools, line: Line, count: int, shortest_first: bool) -> None:
+def _sort_in_turn(pools: Pools, line: Line, count: int, shortest_first: bool) -> None:
     """Sort the first places of `Line.turn` by key, or by estimate and then by key."""
     turn = line.turn
     sort_by_key(turn, count, line.keys)
@@ -124,19 +133,19 @@ def _decide(
     begin, end = pool.begin, pool.begin + pool.waiting
     for place in range(begin, end):
         line.keys[place] = key_at(order, pools.job, line.queue[place], time)
-    first = first_in_line(line, begin, end)
+    first = _first(line, begin, end)
     while first >= 0 and pools.job[line.queue[first]].demand <= pool.free:
-        start_waiting(pools, line, first, time)
+        _start(pools, line, first, time)
         gap.head = NOBODY
-        first = first_in_line(line, begin, end)
+        first = _first(line, begin, end)
     if pools.looks_ahead and pool.waiting > 1 and pool.free > 0:
         _backfill(pools, gap, line, first, begin, end, shortest_first, time)
     if pool.waiting < end - begin:
-        close_gaps(line.queue, begin, end)
+        _close_gaps(line.queue, begin, end)
 
 
 @inner
-def enter(pools: Pools, line: Line, job: int) -> None:
+def _enter(pools: Pools, line: Line, job: int) -> None:
     """Put a newcomer into its queue, in order of submission."""
     pool = pools.pool[pools.job[job].pool]
     place = pool.begin + pool.waiting
@@ -148,12 +157,12 @@ def enter(pools: Pools, line: Line, job: int) -> None:
 
 
 @inner
-def start_waiting(pools: Pools, line: Line, place: int, time: float) -> None:
+def _start(pools: Pools, line: Line, place: int, time: float) -> None:
     """Start a job that waits at a place."""
     job = line.queue[place]
     start(pools, job, time)
     pools.pool[pools.job[job].pool].waiting -= 1
-    line.queue[place] = GONE
+    line.queue[place] = _GONE
 
 
 @inner
@@ -172,7 +181,7 @@ def _backfill(
         gap.head, gap.shadow = head, np.inf
     for place in range(begin, end):
         job = queue[place]
-        if job == GONE or place == first or (holds and not line.fresh[job]):
+        if job == _GONE or place == first or (holds and not line.fresh[job]):
             continue
         if pools.job[job].demand <= pool.free:
             if gap.shadow == np.inf:
@@ -181,7 +190,7 @@ def _backfill(
             if one.estimate <= gap.shadow - time or one.demand <= gap.spare:
                 turn[count] = place
                 count += 1
-    sort_in_turn(pools, line, count, shortest_first)
+    _sort_in_turn(pools, line, count, shortest_first)
     for each in range(count):
         one = pools.job[queue[turn[each]]]
         if one.demand > pool.free:
@@ -190,17 +199,17 @@ def _backfill(
             if one.demand > gap.spare:
                 continue
             gap.spare -= one.demand
-        start_waiting(pools, line, turn[each], time)
+        _start(pools, line, turn[each], time)
         if pool.free <= 0:
             break
 
 
 @inner
-def close_gaps(queue: Ints, begin: int, end: int) -> None:
+def _close_gaps(queue: Ints, begin: int, end: int) -> None:
     """Move up those behind who is gone."""
     left = begin
     for place in range(begin, end):
-        if queue[place] != GONE:
+        if queue[place] != _GONE:
             queue[left] = queue[place]
             left += 1
 
@@ -233,10 +242,93 @@ def replay(
         if now.changed == 0:
             continue
         for each in range(new):
-            enter(pools, line, line.newcomers[each])
+            _enter(pools, line, line.newcomers[each])
         for at in range(len(gaps)):
             if pools.pool[at].waiting > 0 and pools.pool[at].free >= least:
                 _decide(pools, order, gaps[at], line, at, shortest_first, time)
+        for each in range(new):
+            line.fresh[line.newcomers[each]] = False
+        note(pools, timeline, time)
+    return False
+
+
+@inner
+def _decide_ahead(
+    pools: Pools, order: Order, line: Line, ahead: Plan, at: int, overtakes: bool,
+    shortest_first: bool, time: float,
+) -> None:  # fmt: skip
+    """Start who is first in a pool for as long as it fits, and then who does not delay it."""
+    pool = pools.pool[at]
+    begin, end = pool.begin, pool.begin + pool.waiting
+    ahead.span[at].used = 0
+    for place in range(begin, end):
+        line.keys[place] = key_at(order, pools.job, line.queue[place], time)
+    first = _first(line, begin, end)
+    while first >= 0 and fits_ahead(ahead, pools, line.queue[first], time):
+        hold_for(ahead, pools, line.queue[first], time)
+        _start(pools, line, first, time)
+        first = _first(line, begin, end)
+    if overtakes and pool.waiting > 1 and pool.free > 0:
+        _backfill_ahead(pools, line, ahead, first, begin, end, shortest_first, time)
+    if pool.waiting < end - begin:
+        _close_gaps(line.queue, begin, end)
+
+
+@inner
+def _backfill_ahead(
+    pools: Pools, line: Line, ahead: Plan, first: int, begin: int, end: int, shortest_first: bool,
+    time: float,
+) -> None:  # fmt: skip
+    """Start who does not delay the head, which is at a place of the queue."""
+    queue, turn, count = line.queue, line.turn, 0
+    pool = pools.pool[pools.job[queue[first]].pool]
+    for place in range(begin, end):
+        job = queue[place]
+        if job != _GONE and place != first and pools.job[job].demand <= pool.free:
+            turn[count] = place
+            count += 1
+    if count == 0:
+        return
+    _sort_in_turn(pools, line, count, shortest_first)
+    hold_for_head(ahead, pools, queue[first], time)
+    for each in range(count):
+        job = queue[turn[each]]
+        if fits_ahead(ahead, pools, job, time):
+            hold_for(ahead, pools, job, time)
+            _start(pools, line, turn[each], time)
+
+
+@compiled
+def replay_ahead(
+    pools: Pools, order: Order, line: Line, ahead: Plan, overtakes: bool, shortest_first: bool,
+    timeline: Any,
+) -> bool:  # fmt: skip
+    """Go on until the timeline is full, or only the last change of capacity lies ahead.
+
+    Args:
+        pools: they look ahead, even if nobody overtakes.
+        order: of the queues.
+        line: at first empty.
+        ahead: scratch.
+        overtakes: whether EASY backfilling is done.
+        shortest_first: whether jobs overtake by their estimates, not in the queue's order.
+        timeline: (D,) written from `noted` on.
+
+    Returns whether only the last change lies ahead.
+    """
+    now = pools.now[0]
+    while now.noted < len(timeline):
+        time = next_instant(pools)
+        if is_last_change(pools, time):
+            return True
+        end_in_order(pools, order, time)
+        new = submit_in_order(pools, order, time, line.newcomers)
+        if now.changed == 0:
+            continue
+        for each in range(new):
+            _enter(pools, line, line.newcomers[each])
+        for at in range(len(pools.pool)):
+            _decide_ahead(pools, order, line, ahead, at, overtakes, shortest_first, time)
         for each in range(new):
             line.fresh[line.newcomers[each]] = False
         note(pools, timeline, time)

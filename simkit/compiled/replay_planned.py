@@ -59,7 +59,7 @@ def _reserve(pools: Pools, held: Planned, job: int) -> None:
     begin = plan.earliest(held.plan, one.pool, one.demand, one.estimate)
     held.start[job] = begin
     if begin < np.inf:
-        plan.hold(held.plan, one.pool, begin, one.estimate, one.demand)
+        plan.hold_for(held.plan, pools, job, begin)
 
 
 @inner
@@ -73,7 +73,7 @@ def _move_up(pools: Pools, held: Planned, job: int, time: float) -> None:
         if begin < np.inf:
             lasts = max(one.estimate, TIME_GRID)
             plan.change(held.plan, one.pool, own, own + lasts, one.demand)
-            plan.hold(held.plan, one.pool, begin, one.estimate, one.demand)
+            plan.hold_for(held.plan, pools, job, begin)
             held.start[job] = begin
 
 

@@ -77,12 +77,10 @@ def choose(
     return Chosen("compiled", "", rule)
 
 
-def module_of(rule: PoolRule, cluster: Cluster) -> str:
+def module_of(rule: PoolRule) -> str:
     """Return the file that replays by a rule, as long as nothing is learned."""
     if rule.overtaking in ("all", "all, by start"):
         return "replay_planned"
-    if cluster.maintenance:
-        return "replay_around"
     return "replay_fixed" if isinstance(rule.form, FixedForm) else "replay_changing"
 
 

@@ -323,7 +323,7 @@ def _check_trimming(scenario: Scenario, workload: Workload) -> None:
 def compiles_first(experiment: Experiment) -> list[str]:
     """Return a note if the run must wait for its engine to be compiled; empty if it need not."""
     rule = experiment.engine.rule
-    if rule is None or is_kept(module_of(rule, experiment.cluster)):
+    if rule is None or is_kept(module_of(rule)):
         return []
     return ["the compiled engine is being made for this machine: some 10 s, once"]
 

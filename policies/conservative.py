@@ -36,8 +36,7 @@ from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
 from simkit.policy.claims import Claims
-from simkit.policy.decision_rule import PoolRule, pool_rule_of
-from simkit.policy.declared import Signals, declared_signals
+from simkit.policy.declared import PoolRule, Signals, declared_signals, pool_rule_of
 from simkit.policy.kept_profile import KeptProfile, News
 from simkit.policy.lane import ChangingOrder, Entry, Lane, Order, Passing
 from simkit.policy.ordered import OrderedPolicy, resumptions

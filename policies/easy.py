@@ -29,8 +29,7 @@ from simkit.policy.claims import (
     look_ahead,
     profile_around,
 )
-from simkit.policy.decision_rule import Overtaking
-from simkit.policy.declared import NO_SIGNALS, Signals, declared_signals
+from simkit.policy.declared import NO_SIGNALS, Overtaking, Signals, declared_signals
 from simkit.policy.lane import LONG, ChangingOrder, Lane, Order, Passing, by_estimate
 from simkit.policy.ordered import OrderedPolicy, resumptions
 from simkit.policy.room import PlacementRule, total_usable

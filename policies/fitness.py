@@ -27,10 +27,8 @@ import numpy.typing as npt
 
 from simkit.arrays import Floats, Ints, row_sums
 from simkit.errors import ScenarioError
-from simkit.policy import State, SystemInfo
-from simkit.policy import fitness_formulas as formulas
-from simkit.policy.decision_rule import MachineForm, PairForm
-from simkit.policy.declared import NO_SIGNALS
+from simkit.policy import State, SystemInfo, formulas
+from simkit.policy.declared import NO_SIGNALS, MachineForm, PairForm
 from simkit.policy.fitness import MachineFitness, MachineTaskPairs
 from simkit.policy.remaining_work import WorkFitness
 from simkit.policy.room import Split

@@ -32,9 +32,7 @@ Given = ParamSpec("Given")
 Result = TypeVar("Result")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_PURE: Final = (
-    "policy/formulas.py", "policy/fitness_formulas.py", "policy/estimates.py", "machine_code.py"
-)  # fmt: skip
+_PURE: Final = ("policy/formulas.py", "policy/estimates.py", "machine_code.py")
 """Files elsewhere with functions that become machine code, and what makes it of them."""
 _OPTIONS: Final = {
     "error_model": "numpy",  # divisions by 0 give infinity, and nothing looks for them

@@ -13,16 +13,16 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from simkit.arrays import Bools, Floats, Ints, stream
-from simkit.compiled import replay_bags, replay_pairs
+from simkit.compiled import replay_bags
 from simkit.compiled.machines import JOB, STEP, TASK, Bags, begin
 from simkit.compiled.orders import write_keys
 from simkit.compiled.pools import JOB as POOL_JOB
-from simkit.engine.bookkeeping import capacity_row
+from simkit.engine.bookkeeping import capacity_event
 from simkit.engine.recorder import CHUNK, Outcome, Recorder, Status, append_rows
 from simkit.engine.submission import Submission
 from simkit.machine_code import records
 from simkit.policy import Policy, SystemInfo
-from simkit.policy.decision_rule import NUMBERS, FitRule, PairForm
+from simkit.policy.declared import NUMBERS, FitRule, PairForm
 from simkit.policy.estimates import CORRECTIONS, Correction, Predictor
 from simkit.rules import Rules
 from simkit.sections import or_infinite
@@ -245,8 +245,8 @@ def _kernel(
     newcomers = np.empty(len(bags.task), np.int64)
     if isinstance(rule.fit, PairForm):
         weight = float(getattr(rule.fitness, "srtf", 0.0))
-        pairs = replay_pairs.no_pairs(bags, weight, np.minimum(estimate, ENDLESS_S))
-        return lambda timeline: replay_pairs.replay(bags, pairs, newcomers, timeline)
+        pairs = replay_bags.no_pairs(bags, weight, np.minimum(estimate, ENDLESS_S))
+        return lambda timeline: replay_bags.replay_pairs(bags, pairs, newcomers, timeline)
     formula = rule.fit.formula
     number = replay_bags.BY_ROW if formula is None else NUMBERS[formula]
     fit = replay_bags.no_fit(bags, number, rule.fitness.fills, cluster.capacity.max(axis=0))
@@ -259,7 +259,7 @@ def _write(given: _Given, bags: Bags, steps: Sequence[_Step]) -> None:
     reason = _reasons(given, bags)
     names = given.resources
     changes = [
-        capacity_row(
+        capacity_event(
             step.time_s, step.machine, dict(zip(names, step.new, strict=True)),
             {"running": step.running, "cause": step.cause},
         )

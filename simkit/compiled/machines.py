@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from simkit.arrays import Floats, Ints
-from simkit.compiled import heap
-from simkit.compiled.vectors import at_first, leaf_of, settle
+from simkit.compiled import trees
+from simkit.compiled.trees import at_first, leaf_of, settle
 from simkit.machine_code import inner, records
 from simkit.policy.estimates import corrected
 
@@ -150,17 +150,17 @@ def begin(
         capacity.sum(axis=0),
         at_first(-capacity) if by_row else np.empty((0, resources)),
         records(np.zeros(1, NOW)),
-        records(np.empty(instances, heap.ENTRY)),
+        records(np.empty(instances, trees.ENTRY)),
         records(np.empty(instances, GROUP)),
         records(np.empty(instances, PIECE)),
         np.empty(instances, np.int64),
         np.empty(len(task), np.int64),
         np.empty(len(job), np.int64),
-        records(np.empty(instances if len(additions) > 0 else 0, heap.ENTRY)),
+        records(np.empty(instances if len(additions) > 0 else 0, trees.ENTRY)),
         additions,
         np.empty(machines, np.int64),
         np.zeros(machines, np.int64),
-        records(np.empty(most, heap.ENTRY)),
+        records(np.empty(most, trees.ENTRY)),
         np.empty(most, np.int64),
     )
 
@@ -251,7 +251,7 @@ def _start_group(
     group.task, group.first, group.pieces = task, first, now.pieces - first
     group.allocations, group.killed, group.start = allocations, int(limit < run), time
     ends = time + min(run, limit)
-    heap.push(bags.end, now.open, ends, now.groups)
+    trees.push(bags.end, now.open, ends, now.groups)
     if len(bags.additions) > 0:
         group.end = ends
         _correct_at(bags, now.groups, max(time + bags.task[task].estimate, time))
@@ -271,13 +271,13 @@ def _start_each(bags: Bags, task: int, first: int, time: float) -> None:
     for piece in bags.piece[first : now.pieces]:
         for instance in range(piece.first, piece.first + piece.count):
             bags.on[instance - begin] = piece.machine
-            heap.push(bags.sorted, size, bags.times[one.first_time + instance], instance)
+            trees.push(bags.sorted, size, bags.times[one.first_time + instance], instance)
             size += 1
     now.pieces = begins = first
     run, machine = 0.0, -1
     while size > 0:
         next_run = bags.sorted[0].time
-        instance = heap.pop(bags.sorted, size)
+        instance = trees.pop(bags.sorted, size)
         size -= 1
         at = bags.on[instance - begin]
         if now.pieces > begins and (next_run != run or at != machine):
@@ -301,7 +301,7 @@ def end_due(bags: Bags, time: float) -> None:
     """
     now = bags.now[0]
     while now.open > 0 and bags.end[0].time == time:
-        number = heap.pop(bags.end, now.open)
+        number = trees.pop(bags.end, now.open)
         now.open -= 1
         group = bags.group[number]
         group.end = time
@@ -323,7 +323,7 @@ def end_due(bags: Bags, time: float) -> None:
         now.steps += 1
         now.changed = 1
     while now.corrections > 0 and bags.correction[0].time == time:
-        number = heap.pop(bags.correction, now.corrections)
+        number = trees.pop(bags.correction, now.corrections)
         now.corrections -= 1
         _correct(bags, number, time)
 
@@ -356,7 +356,7 @@ def _change(bags: Bags, step: int) -> None:
 def _correct_at(bags: Bags, number: int, due: float) -> None:
     """Correct the estimate when a group's expected end comes, unless it will have ended by then."""
     if due < bags.group[number].end:
-        heap.push(bags.correction, bags.now[0].corrections, due, number)
+        trees.push(bags.correction, bags.now[0].corrections, due, number)
         bags.now[0].corrections += 1
 
 

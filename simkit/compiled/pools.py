@@ -1,8 +1,8 @@
 """Pools of one resource as they run: what is free, what has started, what ends when.
 
 Every replay of pools begins with these functions; they differ in who starts. At an instant what
-ends comes first, then corrections of estimates and the jobs that are submitted, and then one
-decision in each pool, in turn: see `simkit.engine.events`.
+ends comes first, then changes of capacity, corrections of estimates and the jobs that are
+submitted, and then one decision in each pool, in turn: see `simkit.engine.events`.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from simkit.arrays import Floats
-from simkit.compiled import heap
+from simkit.arrays import Floats, Ints
+from simkit.compiled import trees
 from simkit.compiled.releases import Releases, add, no_releases, remove
-from simkit.compiled.users import Users, is_let_in, next_let_in, no_users
 from simkit.machine_code import inner, records
 from simkit.policy.estimates import corrected
 from simkit.units import TIME_GRID
 
-__all__ = ["JOB", "Pools", "begin", "end_due", "next_instant", "note", "start", "submit"]
+__all__ = [
+    "CHANGE", "JOB", "Pools", "begin", "end_due", "is_last_change", "next_instant", "note", "start",
+    "submit",
+]  # fmt: skip
 
 JOB: Final = np.dtype([
     ("submit", np.float64), ("work", np.float64), ("estimate", np.float64),
@@ -37,6 +39,8 @@ ROW: Final = np.dtype([
     ("free", np.float64),
 ])  # fmt: skip
 """A row of the timeline, after a decision."""
+CHANGE: Final = np.dtype([("time", np.float64), ("pool", np.int64), ("amount", np.float64)])
+"""A change of capacity that is known ahead: when, of which pool, and how much more it has then."""
 POOL: Final = np.dtype([
     ("free", np.float64), ("waiting", np.int64), ("begin", np.int64), ("jobs", np.int64),
 ])  # fmt: skip
@@ -44,13 +48,33 @@ POOL: Final = np.dtype([
 NOW: Final = np.dtype([
     ("running", np.int64), ("started", np.int64), ("over", np.int64), ("submitted", np.int64),
     ("held", np.int64), ("admitted", np.int64), ("corrections", np.int64), ("wakes", np.int64),
-    ("changed", np.int64), ("noted", np.int64),
+    ("changed", np.int64), ("noted", np.int64), ("passed", np.int64),
 ])  # fmt: skip
 """How many jobs run, have started, are over, were submitted, are held back for their user, and were
 let in since the last submission; how many corrections and wake-ups are to come; whether anything
-has changed since the last decision; rows of the timeline."""
+has changed since the last decision; rows of the timeline; changes of capacity that have come."""
 
 _corrected: Any = inner(corrected)
+
+
+_NOBODY: Final = -1
+ACCOUNT: Final = np.dtype([("let_in", np.int64), ("first", np.int64), ("last", np.int64)])
+"""How many jobs of a user are let in that have not ended; the first and the last that is held."""
+
+
+class Users(NamedTuple):
+    """The accounts of U users in P pools; both are 0 if nothing is limited.
+
+    The rules are those of `simkit.engine.held_back.UserLimits`: at most so many jobs of a user are
+    let in at a time, the first submitted first; a job without a user is not limited.
+    """
+
+    most: Floats
+    """(P,) most jobs of a user that are let in at a time."""
+    account: Any
+    """(P, U)"""
+    following: Ints
+    """(J,) the job that is held behind each."""
 
 
 class Pools(NamedTuple):
@@ -68,6 +92,8 @@ class Pools(NamedTuple):
     """(J,) job by number."""
     over: Any
     """(J,) in order."""
+    change: Any
+    """(C,) the changes of capacity, soonest first."""
     releases: Releases
     correction: Any
     """(J,) heap of the times at which estimates are outlived, with the jobs."""
@@ -84,14 +110,15 @@ class Pools(NamedTuple):
 
 
 def begin(
-    job: Any, capacity: Floats, looks_ahead: bool, learns_from: int, additions: Floats,
+    job: Any, capacity: Floats, change: Any, looks_ahead: bool, learns_from: int, additions: Floats,
     most_of_user: Floats,
 ) -> Pools:  # fmt: skip
     """Return empty pools.
 
     Args:
         job: (J,) the jobs, in order of submission.
-        capacity: (P,) what is free while nothing runs.
+        capacity: (P,) what is free while nothing runs, before it changes.
+        change: (C,) the changes of capacity, soonest first.
         looks_ahead: whether expected ends matter.
         learns_from: last run times of a user whose mean is the estimate; 0: it is not learned.
         additions: of the correction.
@@ -107,11 +134,12 @@ def begin(
         records(job),
         pool,
         records(np.zeros(1, NOW)),
-        records(np.empty(count, heap.ENTRY)),
+        records(np.empty(count, trees.ENTRY)),
         np.empty(count, np.int64),
         records(np.empty(count, OVER)),
+        records(change),
         no_releases(pool["jobs"] if looks_ahead else np.zeros(len(capacity), np.int64)),
-        records(np.empty(count if len(additions) > 0 else 0, heap.ENTRY)),
+        records(np.empty(count if len(additions) > 0 else 0, trees.ENTRY)),
         no_users(job, most_of_user),
         np.empty(count, np.int64),
         np.zeros((users, 1 + learns_from)),
@@ -122,15 +150,26 @@ def begin(
 
 @inner
 def next_instant(pools: Pools) -> float:
-    """Return when the next job comes or ends, or outlives its estimate; infinity: nothing does."""
+    """Return when the next job comes, ends or outlives its estimate, or capacity changes.
+
+    Infinity: nothing does.
+    """
     now, time = pools.now[0], np.inf
+    if now.passed < len(pools.change):
+        time = pools.change[now.passed].time
     if now.submitted < len(pools.job):
-        time = pools.job[now.submitted].submit
+        time = min(time, pools.job[now.submitted].submit)
     if now.running > 0:
         time = min(time, pools.end[0].time)
     if now.corrections > 0:
         time = min(time, pools.correction[0].time)
     return time
+
+
+@inner
+def is_last_change(pools: Pools, time: float) -> bool:
+    """Return whether capacity changes at a time for the last time."""
+    return pools.change[len(pools.change) - 1].time == time  # type: ignore[no-any-return]
 
 
 @inner
@@ -141,7 +180,7 @@ def start(pools: Pools, job: int, time: float) -> None:
     one.start = time
     one.expected_end = time + one.estimate
     pools.started[now.started] = job
-    heap.push(pools.end, now.running, ends, now.started)
+    trees.push(pools.end, now.running, ends, now.started)
     now.started += 1
     now.running += 1
     pools.pool[one.pool].free -= one.demand
@@ -156,19 +195,19 @@ def _correct_at_end(pools: Pools, job: int, time: float, ends: float) -> None:
     """Correct the estimate when its expected end comes, unless the job will have ended by then."""
     due = max(pools.job[job].expected_end, time)
     if due < ends:
-        heap.push(pools.correction, pools.now[0].corrections, due, job)
+        trees.push(pools.correction, pools.now[0].corrections, due, job)
         pools.now[0].corrections += 1
 
 
 @inner
 def end_due(pools: Pools, time: float) -> int:
-    """End the jobs whose work is done, then correct outlived estimates; return how many ended.
+    """End the jobs whose work is done, then change capacities and correct outlived estimates.
 
-    Those are the last ones of `Pool.over`. What changed is noted in `NOW`.
+    Return how many ended: the last ones of `Pool.over`. What changed is noted in `NOW`.
     """
     now, ended = pools.now[0], 0
     while now.running > 0 and pools.end[0].time == time:
-        job = pools.started[heap.pop(pools.end, now.running)]
+        job = pools.started[trees.pop(pools.end, now.running)]
         one = pools.job[job]
         now.running -= 1
         pools.pool[one.pool].free += one.demand
@@ -183,8 +222,12 @@ def end_due(pools: Pools, time: float) -> int:
             pools.admitted[now.admitted] = following
             now.admitted += 1
             now.held -= 1
+    while now.passed < len(pools.change) and pools.change[now.passed].time == time:
+        pools.pool[pools.change[now.passed].pool].free += pools.change[now.passed].amount
+        now.passed += 1
+        now.changed = 1
     while now.corrections > 0 and pools.correction[0].time == time:
-        job = heap.pop(pools.correction, now.corrections)
+        job = trees.pop(pools.correction, now.corrections)
         now.corrections -= 1
         _correct(pools, job, time)
     return ended
@@ -274,3 +317,44 @@ def note(pools: Pools, timeline: Any, time: float) -> None:
         row.free += one.free
     now.noted += 1
     now.changed = 0
+
+
+def no_users(job: Any, most: Floats) -> Users:
+    """Return empty accounts; `most` (P,) are the limits of the pools, infinite for none."""
+    if np.isinf(most).all():
+        most, job = most[:0], job[:0]
+    users = int(job["user"].max(initial=-1)) + 1
+    account = records(np.zeros((len(most), users), ACCOUNT))
+    account["first"] = _NOBODY
+    return Users(most, account, np.full(len(job), _NOBODY))
+
+
+@inner
+def is_let_in(users: Users, pool: int, user: int, job: int) -> bool:
+    """Take in a job at its submission; return whether it may start, else it is held."""
+    if len(users.most) == 0 or user < 0:
+        return True
+    one = users.account[pool, user]
+    if one.let_in < users.most[pool]:
+        one.let_in += 1
+        return True
+    if one.first == _NOBODY:
+        one.first = job
+    else:
+        users.following[one.last] = job
+    one.last = job
+    return False
+
+
+@inner
+def next_let_in(users: Users, pool: int, user: int) -> int:
+    """Take note that a job that was let in has ended; return who is let in for it, or -1."""
+    if len(users.most) == 0 or user < 0:
+        return _NOBODY
+    one = users.account[pool, user]
+    job = one.first
+    if job == _NOBODY:
+        one.let_in -= 1
+    else:
+        one.first = users.following[job]
+    return job  # type: ignore[no-any-return]

@@ -1,8 +1,13 @@
-"""Replays of bags by a fitness of machines: tasks in order, each on the machines that suit it.
+"""Replays of bags by fitness: of machines for tasks in their order, or of pairs of both.
 
 After a decision nothing that waits fits anywhere. So at the next one newcomers are tried on all
 machines, and the others where something has come free: see `simkit.policy.greedy`. Those that
 wait stand in a tree by what they ask for, so that the ones that fit are found without the others.
+
+By pairs the best one is placed again and again. Each machine stands in a heap by its best pair, so
+that an instance costs no more than looking for the next best task on its machine. The scores of
+other machines change only when a task has no instances left; a machine whose best task that was is
+looked at again when its turn comes.
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from simkit.arrays import Floats, Ints
-from simkit.compiled import heap
+from simkit.compiled import trees
 from simkit.compiled.machines import (
     Bags,
     add_piece,
@@ -24,17 +29,16 @@ from simkit.compiled.machines import (
     submit,
     take,
 )
-from simkit.compiled.vectors import first_within, leaf_of, no_vectors, settle
+from simkit.compiled.orders import PART, score_of, sum_of
+from simkit.compiled.trees import first_within, leaf_of, no_vectors, settle
 from simkit.machine_code import compiled, inner, records
-from simkit.policy import fitness_formulas as formulas
+from simkit.policy.formulas import aligned, mixed
 
-__all__ = ["BY_ROW", "Fit", "has_room", "no_fit", "put_in_order", "replay", "stand", "widest"]
+__all__ = ["BY_ROW", "Fit", "Pairs", "no_fit", "no_pairs", "replay", "replay_pairs"]
 
 BY_ROW: Final = -1
 """Stands for a formula: the lowest row that has room."""
-
-for _formula in formulas.MACHINE:
-    inner(_formula)
+_NONE: Final = -1
 
 
 class Fit(NamedTuple):
@@ -71,7 +75,7 @@ def no_fit(bags: Bags, formula: int, fills: bool, largest: Floats) -> Fit:
         no_vectors(len(bags.task), resources),
         np.empty(resources),
         np.empty(resources),
-        records(np.empty(machines, heap.ENTRY)),
+        records(np.empty(machines, trees.ENTRY)),
         np.full(machines, -1),
     )
 
@@ -96,14 +100,14 @@ def replay(bags: Bags, fit: Fit, newcomers: Ints, timeline: Any) -> bool:
         if now.changed == 0:
             continue
         if now.waiting > 0:
-            put_in_order(bags, newcomers, new)
+            _put_in_order(bags, newcomers, new)
             _decide(bags, fit, newcomers, new, time)
         note(bags, timeline, time)
     return False
 
 
 @inner
-def put_in_order(bags: Bags, newcomers: Ints, new: int) -> None:
+def _put_in_order(bags: Bags, newcomers: Ints, new: int) -> None:
     """Sort newcomers by their ranks."""
     for each in range(1, new):
         task, place = newcomers[each], each
@@ -114,7 +118,7 @@ def put_in_order(bags: Bags, newcomers: Ints, new: int) -> None:
 
 
 @inner
-def widest(bags: Bags, bound: Floats) -> None:
+def _widest(bags: Bags, bound: Floats) -> None:
     """Write (R,) what is free at most where something has come free."""
     bound[:] = 0.0
     for each in range(bags.now[0].freed):
@@ -128,7 +132,7 @@ def _decide(bags: Bags, fit: Fit, newcomers: Ints, new: int, time: float) -> Non
     """Place newcomers anywhere, and who waits where something has come free, in their order."""
     now, each, place = bags.now[0], 0, -1
     if now.freed > 0 and now.waiting > new:
-        widest(bags, fit.bound)
+        _widest(bags, fit.bound)
         place = first_within(fit.waiting, 0, fit.bound)
     while each < new or place >= 0:
         if place < 0 or (each < new and bags.task[newcomers[each]].rank < place):
@@ -136,18 +140,18 @@ def _decide(bags: Bags, fit: Fit, newcomers: Ints, new: int, time: float) -> Non
             each += 1
             _place(bags, fit, task, False, time)
             if bags.task[task].left > 0:
-                stand(bags, fit.waiting, task, True)
+                _stand(bags, fit.waiting, task, True)
         else:
             task = fit.by_rank[place]
             _place(bags, fit, task, True, time)
             if bags.task[task].left == 0:
-                stand(bags, fit.waiting, task, False)
-            widest(bags, fit.bound)
+                _stand(bags, fit.waiting, task, False)
+            _widest(bags, fit.bound)
             place = first_within(fit.waiting, place + 1, fit.bound)
 
 
 @inner
-def stand(bags: Bags, waiting: Floats, task: int, waits: bool) -> None:
+def _stand(bags: Bags, waiting: Floats, task: int, waits: bool) -> None:
     """Let a task stand in the tree of those that wait, or no more."""
     rank = bags.task[task].rank
     leaf = leaf_of(waiting, rank)
@@ -201,14 +205,14 @@ def _offer(bags: Bags, fit: Fit, task: int, freed: bool) -> int:
     size = 0
     for each in range(bags.now[0].freed if freed else len(bags.free)):
         machine = bags.freed[each] if freed else each
-        if has_room(bags, task, machine):
-            heap.push(fit.best, size, -_score(bags, fit, task, machine), machine)
+        if _has_room(bags, task, machine):
+            trees.push(fit.best, size, -_score(bags, fit, task, machine), machine)
             size += 1
     return size
 
 
 @inner
-def has_room(bags: Bags, task: int, machine: int) -> bool:
+def _has_room(bags: Bags, task: int, machine: int) -> bool:
     """Return whether an instance fits."""
     for r in range(bags.request.shape[1]):
         amount = bags.request[task, r]
@@ -222,7 +226,7 @@ def _fill(bags: Bags, fit: Fit, task: int, size: int) -> None:
     """Fill machines of the heap, each before the next."""
     left = bags.task[task].left
     while left > 0 and size > 0:
-        machine = heap.pop(fit.best, size)
+        machine = trees.pop(fit.best, size)
         size -= 1
         left -= _fill_one(bags, task, machine, left)
 
@@ -242,11 +246,11 @@ def _spread(bags: Bags, fit: Fit, task: int, size: int) -> None:
             add_piece(bags, machine, 0)
         bags.piece[fit.piece_on[machine]].count += 1
         left -= 1
-        heap.pop(fit.best, size)
+        trees.pop(fit.best, size)
         size -= 1
-        if has_room(bags, task, machine):
+        if _has_room(bags, task, machine):
             score = max(score, -_score(bags, fit, task, machine))
-            heap.push(fit.best, size, score, machine)
+            trees.push(fit.best, size, score, machine)
             size += 1
     for piece in bags.piece[first : bags.now[0].pieces]:
         fit.piece_on[piece.machine] = -1
@@ -254,18 +258,283 @@ def _spread(bags: Bags, fit: Fit, task: int, size: int) -> None:
 
 @inner
 def _score(bags: Bags, fit: Fit, task: int, machine: int) -> Any:
-    """Return the score of an instance of a task on a machine, by a formula of `MACHINE`."""
+    """Return the score of an instance of a task on a machine."""
     free, whole, request = bags.free[machine], bags.whole[machine], bags.request[task]
-    if fit.formula == 0:
-        return formulas.most_left(free, whole, request, fit.largest)
-    if fit.formula == 1:
-        return formulas.least_left(free, whole, request, fit.largest)
-    if fit.formula == 2:
-        return formulas.emptiest(free, whole, request, fit.largest)
-    if fit.formula == 3:
-        return formulas.fullest(free, whole, request, fit.largest)
-    if fit.formula == 4:
-        return formulas.dot_product(free, whole, request, fit.largest)
-    if fit.formula == 5:
-        return formulas.cosine(free, whole, request, fit.largest)
-    return formulas.closeness(free, whole, request, fit.largest)
+    return score_of(fit.formula, free, whole, request, fit.largest)
+
+
+PLACED: Final = np.dtype([
+    ("machine", np.int64), ("count", np.int64), ("task", np.int64), ("next_of_task", np.int64),
+    ("next_of_machine", np.int64),
+])  # fmt: skip
+"""Instances of a task that a decision gives a machine, and the rows of the next such of either."""
+CHAIN: Final = np.dtype([("first", np.int64), ("last", np.int64)])
+"""First and last row of `PLACED`; `_NONE` while there is none."""
+LINK: Final = np.dtype([("before", np.int64), ("after", np.int64)])
+"""Neighbours in the queue, by submission."""
+
+
+class Pairs(NamedTuple):
+    """A fitness of pairs, who waits, and a decision in the making."""
+
+    weight: float
+    """Of the shortest remaining work; 0: alignment alone."""
+    seconds: Floats
+    """(T,) estimates, no longer than the longest that is finite."""
+    by_rank: Ints
+    """(T,) the tasks in order."""
+    waiting: Floats
+    """A tree over the tasks in order, by what an instance asks for."""
+    bound: Floats
+    """(R,) what is free at most where something has come free, resource by resource."""
+    link: Any
+    """(T + 1,) the queue as a ring; its last row is before the first task and after the last."""
+    tried: Ints
+    """(T,) the tasks that a decision may place, in order."""
+    left: Ints
+    """(T,) their instances that it has not placed."""
+    begun: Ints
+    """(T,) those that it places, in the order of their first instances."""
+    short: Floats
+    """(J,) how short the remaining work of a job is, 0 to 1, and before that how long."""
+    work: Floats
+    """(J,) scratch, as is `parts`."""
+    parts: Any
+    best: Any
+    """(M,) heap of machines by the scores of their best pairs; see `_numbered`."""
+    placed: Any
+    """Rows of `PLACED`, as many as instances, and the chains of tasks (T,) and machines (M,)."""
+    of_task: Any
+    of_machine: Any
+
+
+def no_pairs(bags: Bags, weight: float, seconds: Floats) -> Pairs:
+    """Return a fitness while nobody waits; see `Pairs`."""
+    (machines, resources), tasks, jobs = bags.free.shape, len(bags.task), len(bags.job)
+    link, of_task, of_machine = (
+        records(np.full(count, _NONE, np.int64).repeat(2).view(kind))
+        for count, kind in ((tasks + 1, LINK), (tasks, CHAIN), (machines, CHAIN))
+    )
+    link[tasks].before = link[tasks].after = tasks
+    return Pairs(
+        weight,
+        seconds,
+        np.argsort(bags.task["rank"], kind="stable"),
+        no_vectors(tasks, resources),
+        np.empty(resources),
+        link,
+        np.empty(tasks, np.int64),
+        np.empty(tasks, np.int64),
+        np.empty(tasks, np.int64),
+        np.empty(jobs),
+        np.empty(jobs),
+        records(np.zeros(64, PART)),
+        records(np.empty(machines, trees.ENTRY)),
+        records(np.empty(int(bags.task["instances"].sum()), PLACED)),
+        of_task,
+        of_machine,
+    )
+
+
+@compiled
+def replay_pairs(bags: Bags, pairs: Pairs, newcomers: Ints, timeline: Any) -> bool:
+    """Go on with a replay until the timeline is full; return whether everything is over.
+
+    Args:
+        bags: the machines.
+        pairs: at first nobody waits.
+        newcomers: (T,) scratch.
+        timeline: (D, 4 + R) written from `noted` on.
+    """
+    now = bags.now[0]
+    while now.noted < len(timeline):
+        time = next_instant(bags)
+        if time == np.inf:
+            return True
+        end_due(bags, time)
+        new = submit(bags, time, newcomers)
+        if now.changed == 0:
+            continue
+        for each in range(new):
+            _join(pairs, newcomers[each])
+        if now.waiting > 0:
+            _put_in_order(bags, newcomers, new)
+            tried = _find(bags, pairs, newcomers, new)
+            if tried > 0:
+                _decide_pairs(bags, pairs, tried, new > 0, time)
+        note(bags, timeline, time)
+    return False
+
+
+@inner
+def _join(pairs: Pairs, task: int) -> None:
+    """Put a task at the end of the queue."""
+    end = len(pairs.link) - 1
+    last = pairs.link[end].before
+    pairs.link[task].before, pairs.link[task].after = last, end
+    pairs.link[last].after = pairs.link[end].before = task
+
+
+@inner
+def _leave(pairs: Pairs, task: int) -> None:
+    """Take a task out of the queue."""
+    before, after = pairs.link[task].before, pairs.link[task].after
+    pairs.link[before].after, pairs.link[after].before = after, before
+
+
+@inner
+def _find(bags: Bags, pairs: Pairs, newcomers: Ints, new: int) -> int:
+    """Write the tasks that may fit to `tried`, in order; return how many.
+
+    These are the newcomers, and of the others those that fit where something has come free.
+    """
+    now, size, each, place = bags.now[0], 0, 0, _NONE
+    if now.freed > 0 and now.waiting > new:
+        _widest(bags, pairs.bound)
+        place = first_within(pairs.waiting, 0, pairs.bound)
+    while each < new or place >= 0:
+        if place < 0 or (each < new and bags.task[newcomers[each]].rank < place):
+            task = newcomers[each]
+            each += 1
+            _stand(bags, pairs.waiting, task, True)
+        else:
+            task = pairs.by_rank[place]
+            place = first_within(pairs.waiting, place + 1, pairs.bound)
+        pairs.tried[size] = task
+        pairs.left[task] = bags.task[task].left
+        size += 1
+    return size
+
+
+@inner
+def _decide_pairs(bags: Bags, pairs: Pairs, tried: int, anywhere: bool, time: float) -> None:
+    """Place the best pair again and again until nothing fits, then start what was placed."""
+    if pairs.weight != 0:
+        _look_at_remaining_work(bags, pairs)
+    size, begun, rows, spent = 0, 0, 0, 0
+    for each in range(len(bags.free) if anywhere else bags.now[0].freed):
+        machine = each if anywhere else bags.freed[each]
+        size = _enter(bags, pairs, tried, machine, size)
+    while size > 0:
+        number = trees.pop(pairs.best, size)
+        size -= 1
+        rank, machine = number // len(bags.free), number % len(bags.free)
+        task = pairs.by_rank[rank]
+        if pairs.left[task] > 0:
+            take(bags, task, machine, 1)
+            pairs.left[task] -= 1
+            if pairs.of_task[task].first == _NONE:
+                pairs.begun[begun] = task
+                begun += 1
+            rows = _note_placed(pairs, task, machine, rows)
+            if pairs.left[task] == 0:
+                spent += 1
+        if 2 * spent > tried:
+            tried, spent = _without_spent(pairs, tried), 0
+        size = _enter(bags, pairs, tried, machine, size)
+    for each in range(begun):
+        _start_placed(bags, pairs, pairs.begun[each], time)
+    for row in range(rows):
+        pairs.of_machine[pairs.placed[row].machine].first = _NONE
+
+
+@inner
+def _without_spent(pairs: Pairs, tried: int) -> int:
+    """Leave out the tasks of which nothing is left; return how many are left."""
+    kept = 0
+    for each in range(tried):
+        if pairs.left[pairs.tried[each]] > 0:
+            pairs.tried[kept] = pairs.tried[each]
+            kept += 1
+    return kept
+
+
+@inner
+def _enter(bags: Bags, pairs: Pairs, tried: int, machine: int, size: int) -> int:
+    """Put a machine into the heap by its best pair, if anything fits; return the heap's size.
+
+    Ties go to the first task, then to the lowest row.
+    """
+    best, chosen = -np.inf, _NONE
+    free, whole = bags.free[machine], bags.whole[machine]
+    for each in range(tried):
+        task = pairs.tried[each]
+        if pairs.left[task] > 0 and _has_room(bags, task, machine):
+            score = aligned(free, whole, bags.request[task])
+            if pairs.weight != 0:
+                score = mixed(score, pairs.short[bags.task[task].job], pairs.weight)
+            if score > best:
+                best, chosen = score, task
+    if chosen == _NONE:
+        return size
+    trees.push(pairs.best, size, -best, bags.task[chosen].rank * len(bags.free) + machine)
+    return size + 1
+
+
+@inner
+def _note_placed(pairs: Pairs, task: int, machine: int, rows: int) -> int:
+    """Note that a task got an instance on a machine; return how many rows are noted."""
+    row = pairs.of_machine[machine].first
+    while row != _NONE:
+        if pairs.placed[row].task == task:
+            pairs.placed[row].count += 1
+            return rows
+        row = pairs.placed[row].next_of_machine
+    one = pairs.placed[rows]
+    one.machine, one.task, one.count = machine, task, 1
+    one.next_of_machine, one.next_of_task = pairs.of_machine[machine].first, _NONE
+    pairs.of_machine[machine].first = rows
+    chain = pairs.of_task[task]
+    if chain.first == _NONE:
+        chain.first = rows
+    else:
+        pairs.placed[chain.last].next_of_task = rows
+    chain.last = rows
+    return rows + 1
+
+
+@inner
+def _start_placed(bags: Bags, pairs: Pairs, task: int, time: float) -> None:
+    """Start what a decision has placed of a task."""
+    first, row = bags.now[0].pieces, pairs.of_task[task].first
+    while row != _NONE:
+        add_piece(bags, pairs.placed[row].machine, pairs.placed[row].count)
+        row = pairs.placed[row].next_of_task
+    pairs.of_task[task].first = _NONE
+    start(bags, task, first, time)
+    if bags.task[task].left == 0:
+        _stand(bags, pairs.waiting, task, False)
+        _leave(pairs, task)
+
+
+@inner
+def _look_at_remaining_work(bags: Bags, pairs: Pairs) -> None:
+    """Write (J,) how short the remaining work of the jobs that wait is: see `Tetris`."""
+    end, jobs, job, work = len(pairs.link) - 1, 0, _NONE, 0.0
+    task = pairs.link[end].after
+    while task != end:
+        if bags.task[task].job != job:
+            if job != _NONE:
+                pairs.work[jobs] = pairs.short[job] = work
+                jobs += 1
+            job, work = bags.task[task].job, 0.0
+        work += bags.task[task].left * pairs.seconds[task] * _share(bags, task)
+        task = pairs.link[task].after
+    pairs.work[jobs] = pairs.short[job] = work
+    mean = sum_of(pairs.work, jobs + 1, pairs.parts) / (jobs + 1)
+    task, job = pairs.link[end].after, _NONE
+    while task != end:
+        if bags.task[task].job != job:
+            job = bags.task[task].job
+            pairs.short[job] = 1.0 / (1.0 + pairs.short[job] / mean) if mean > 0 else 1.0
+        task = pairs.link[task].after
+
+
+@inner
+def _share(bags: Bags, task: int) -> float:
+    """Return what an instance asks for as a share of the cluster, the mean over resources."""
+    total, resources = 0.0, bags.request.shape[1]
+    for r in range(resources):
+        if bags.offered[r] > 0:
+            total += bags.request[task, r] / bags.offered[r]
+    return total / resources  # type: ignore[no-any-return]

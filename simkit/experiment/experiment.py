@@ -48,8 +48,7 @@ from simkit.experiment.workload import TraceMemory, read_trace
 from simkit.machine_code import is_kept
 from simkit.plugins import author_traceback, instantiate, lines_of_author
 from simkit.policy import Policy
-from simkit.policy.decision_rule import FitRule, PoolRule
-from simkit.policy.declared import declared_metrics
+from simkit.policy.declared import FitRule, PoolRule, declared_metrics
 from simkit.policy.estimates import Predictor
 from simkit.progress import RunProgress
 from simkit.results.all_metrics import build_metrics, failures, measure

@@ -22,12 +22,13 @@ import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.policy import Action, Place, State, SystemInfo
-from simkit.policy.decision_rule import FitRule, fit_rule_of
 from simkit.policy.declared import (
+    FitRule,
     PolicyMetric,
     Signals,
     declared_metrics,
     declared_signals,
+    fit_rule_of,
     reads_estimates,
 )
 from simkit.policy.greedy import FitSearch, GreedyPolicy

@@ -19,12 +19,13 @@ import numpy as np
 from simkit.errors import PolicyError
 from simkit.policy import Action, Kill, Place, Placement, Resume, State, Suspend, SystemInfo, WakeAt
 from simkit.policy.claims import Claims, stays_where_it_ran
-from simkit.policy.decision_rule import PoolRule, pool_rule_of
 from simkit.policy.declared import (
     PolicyMetric,
+    PoolRule,
     Signals,
     declared_metrics,
     declared_signals,
+    pool_rule_of,
     reads_estimates,
 )
 from simkit.policy.lane import ChangingOrder, Lane, Line, Order, Passing, make_lanes

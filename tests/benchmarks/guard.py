@@ -43,7 +43,7 @@ from simkit.gym.episodes import Nowhere  # noqa: E402
 from simkit.policies.easy import Easy  # noqa: E402
 from simkit.policies.fitness import FirstFit  # noqa: E402
 from simkit.policies.orderings import FCFS  # noqa: E402
-from simkit.policy.decision_rule import PoolRule  # noqa: E402
+from simkit.policy.declared import PoolRule  # noqa: E402
 from simkit.policy.estimates import Requested  # noqa: E402
 from simkit.policy.fitness import FitnessPolicy  # noqa: E402
 from simkit.policy.ordered import OrderedPolicy  # noqa: E402

@@ -45,9 +45,9 @@ def place(tmp_path, monkeypatch):
 def judged(place) -> set[tuple[str, str, str]]:
     """Return arm, log and estimates of all that is judged."""
     return {
-        (one.label.partition("#")[0], part.log.name, part.estimates)
+        (one.name, part.log.name, part.estimates)
         for part in judge.groups(place, FULL)
-        for one in part.candidates
+        for one in part.arms
     }
 
 
@@ -69,7 +69,7 @@ def test_other_weights_windows_or_rules_are_judged_anew(place):
     others = [
         agent.part(100), agent.part(99), replace(agent, digest="0").part(100),
         replace(agent, estimates="actual").part(100), rules.part(100),
-        replace(rules, candidates=rules.candidates[1:]).part(100),
+        replace(rules, arms=rules.arms[1:]).part(100),
     ]  # fmt: skip
     assert len({digest_of(part.depends_on) for part in others}) == 6
 

@@ -6,9 +6,8 @@ It leaves the same rows, in the same order, as the engine does with a policy by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +16,17 @@ from simkit.compiled import replay_bags
 from simkit.compiled.machines import JOB, STEP, TASK, Bags, begin
 from simkit.compiled.orders import write_keys
 from simkit.compiled.pools import JOB as POOL_JOB
-from simkit.engine.bookkeeping import capacity_event
-from simkit.engine.recorder import CHUNK, Outcome, Recorder, Status, append_rows
+from simkit.compiled.replay import (
+    BLOCK,
+    KILLED,
+    Replayed,
+    Resized,
+    in_order,
+    resized,
+    timelines_of,
+    write_timeline,
+)
+from simkit.engine.recorder import CHUNK, EventRow, Outcome, Recorder, Status, append_rows
 from simkit.engine.submission import Submission
 from simkit.machine_code import records
 from simkit.policy import Policy, SystemInfo
@@ -31,18 +39,7 @@ from simkit.workload import Workload
 from simkit.workload.capacity import MachineCapacity
 from simkit.workload.cluster import Cluster
 
-__all__ = ["BagRun", "replay_bags_of"]
-
-_BLOCK: Final = 2048  # jobs whose estimates are asked for at a time, as the engine does
-_KILLED: Final = "requested time is over"
-
-
-class BagRun(NamedTuple):
-    """What a compiled replay did."""
-
-    decisions_made: int
-    now: float
-    """Time of the last of them, s."""
+__all__ = ["replay_bags_of"]
 
 
 class _Given(NamedTuple):
@@ -50,8 +47,6 @@ class _Given(NamedTuple):
 
     recorder: Recorder
     workload: Workload
-    resources: tuple[str, ...]
-    """Names of the machines' resources."""
     submission: Submission
     estimate: Floats
     """(T,) estimates, s."""
@@ -71,7 +66,7 @@ def replay_bags_of(
     correction: Correction = "none",
     seed: int = 0,
     after_part: Callable[[float], None] = lambda _now: None,
-) -> BagRun | None:
+) -> Replayed | None:
     """Replay a workload that is in scope, and write its rows.
 
     Returns None, and writes nothing, if it goes on for longer than the rules' simulated time.
@@ -92,9 +87,7 @@ def replay_bags_of(
     request = _requests(workload, cluster)
     task["rank"] = _ranks(rule, workload, request, estimate, submission)
     job = _jobs(workload, cluster, request)
-    steps = list(_steps(cluster))
-    step = records(np.array([(one.time_s, one.machine) for one in steps], STEP))
-    amount = np.array([one.new for one in steps]).reshape(-1, len(cluster.resources))
+    step, amount = _steps(cluster)
     bags = begin(
         job, task, request, workload.instance_run_time_s, cluster.capacity, step, amount,
         np.array(CORRECTIONS[correction], np.float64), getattr(rule.fit, "formula", True) is None,
@@ -102,80 +95,48 @@ def replay_bags_of(
     go_on = _kernel(rule, bags, cluster, estimate)
     last_s = first_s + or_infinite(rules.limits.simulated_time)
     timelines = []
-    for timeline in _timelines(bags, go_on, last_s):
+    for timeline in timelines_of(bags.now, go_on, last_s, _row(len(cluster.resources))):
         timelines.append(timeline)
-        after_part(float(timeline[-1, 0]))
-    if bags.now["over_jobs"][0] < len(job) or (timelines and timelines[-1][-1, 0] > last_s):
+        after_part(float(timeline["time"][-1]))
+    if bags.now["over_jobs"][0] < len(job) or (timelines and timelines[-1]["time"][-1] > last_s):
         return None
-    decisions, now = sum(map(len, timelines)), float(timelines[-1][-1, 0]) if timelines else 0.0
+    decisions = sum(map(len, timelines))
+    now = float(timelines[-1]["time"][-1]) if timelines else 0.0
     recorder.correction = correction
     recorder.capacity = [float(amount) for amount in cluster.capacity.sum(axis=0)]
-    _write_timeline(recorder, timelines, steps)
-    given = _Given(recorder, workload, cluster.resources, submission, estimate, killed)
-    _write(given, bags, steps)
+    changes = list(resized(cluster))
+    write_timeline(recorder, timelines, changes)
+    _write(_Given(recorder, workload, submission, estimate, killed), bags, changes)
     recorder.close()
-    return BagRun(decisions, now)
+    return Replayed(decisions, now)
 
 
-def _timelines(bags: Bags, go_on: Callable[[Floats], bool], last_s: float) -> Iterator[Floats]:
-    """Replay everything, or what happens up to a time; yield the timeline in parts."""
-    over = False
-    while not over:
-        timeline = np.empty((CHUNK, 4 + len(bags.total)))
-        bags.now["noted"] = 0
-        over = go_on(timeline)
-        if noted := int(bags.now["noted"][0]):
-            yield timeline[:noted]
-            if timeline[noted - 1, 0] > last_s:
-                return
+def _row(resources: int) -> np.dtype[Any]:
+    """Return a row of the timeline, whose fields are all doubles."""
+    names = ("time", "waiting", "held", "running", *(f"free{r}" for r in range(resources)))
+    return np.dtype([(name, np.float64) for name in names])
 
 
-class _Step(NamedTuple):
-    """A change of a machine's capacity."""
+def _steps(cluster: Cluster) -> tuple[Any, Floats]:
+    """Return (S,) the instants and machines of the changes of capacity, and (S, R) what they have.
 
-    time_s: float
-    machine: int
-    old: list[float]
-    new: list[float]
-    running: str
-    cause: str
-
-
-def _steps(cluster: Cluster) -> Iterator[_Step]:
-    """Yield the changes of machines' capacities, in order; also those that change nothing."""
-    machines, capacity = MachineCapacity(cluster.capacity), cluster.capacity.tolist()
+    Those that change nothing are among them: they are instants at which a decision is made.
+    """
+    machines = MachineCapacity(cluster.capacity)
+    steps, amounts = [], []
     for change in cluster.known_changes():
         machines.change(change)
-        old, new = capacity[change.machine], machines.of(change.machine)
-        capacity[change.machine] = new
-        yield _Step(change.time_s, change.machine, old, new, change.running, change.cause)
-
-
-def _write_timeline(recorder: Recorder, timelines: list[Floats], steps: Sequence[_Step]) -> None:
-    """Write the rows of the timeline, and between them the changes of capacity."""
-    left = [step for step in reversed(steps) if step.new != step.old]
-    for timeline in timelines:
-        written, time = 0, timeline[:, 0]
-        while written < len(timeline):
-            first = len(timeline)
-            if left and left[-1].time_s <= time[-1]:
-                first = int(np.searchsorted(time, left[-1].time_s))
-            if recorder.keeps_timeline:
-                recorder.timeline.frombytes(timeline[written:first].tobytes())
-            written = first
-            while left and first < len(timeline) and left[-1].time_s <= time[first]:
-                step = left.pop()
-                totals = zip(recorder.capacity, step.old, step.new, strict=True)
-                recorder.change_capacity([amount + b - a for amount, a, b in totals])
-        recorder.flush()
+        steps.append((change.time_s, change.machine))
+        amounts.append(machines.of(change.machine))
+    return records(np.array(steps, STEP)), np.array(amounts).reshape(-1, len(cluster.resources))
 
 
 def _estimates(workload: Workload, predictor: Predictor, seed: int) -> Floats:
     """Return (T,) the estimates, asked for block by block."""
     estimate, first = np.empty(workload.tasks), workload.first_task
     predictor.reset(workload, stream(seed, "predictor"))
-    for row in range(0, len(workload), _BLOCK):
-        rows = slice(int(first[row]), int(first[min(row + _BLOCK, len(workload))]))
+    for row in range(0, len(workload), BLOCK):
+        rows = slice(int(first[row]), int(first[min(row + BLOCK, len(workload))]))
         estimate[rows] = predictor.estimates(rows.start, rows.stop)
     return estimate
 
@@ -238,35 +199,30 @@ def _ranks(
     return ranks
 
 
-def _kernel(
-    rule: FitRule, bags: Bags, cluster: Cluster, estimate: Floats
-) -> Callable[[Floats], bool]:
+def _kernel(rule: FitRule, bags: Bags, cluster: Cluster, estimate: Floats) -> Callable[[Any], bool]:
     """Return what goes on with the replay until a timeline is full, and says whether it is over."""
     newcomers = np.empty(len(bags.task), np.int64)
     if isinstance(rule.fit, PairForm):
         weight = float(getattr(rule.fitness, "srtf", 0.0))
         pairs = replay_bags.no_pairs(bags, weight, np.minimum(estimate, ENDLESS_S))
-        return lambda timeline: replay_bags.replay_pairs(bags, pairs, newcomers, timeline)
+        return lambda timeline: replay_bags.replay_pairs(bags, pairs, newcomers, _table(timeline))
     formula = rule.fit.formula
     number = replay_bags.BY_ROW if formula is None else NUMBERS[formula]
     fit = replay_bags.no_fit(bags, number, rule.fitness.fills, cluster.capacity.max(axis=0))
-    return lambda timeline: replay_bags.replay(bags, fit, newcomers, timeline)
+    return lambda timeline: replay_bags.replay(bags, fit, newcomers, _table(timeline))
 
 
-def _write(given: _Given, bags: Bags, steps: Sequence[_Step]) -> None:
+def _table(timeline: Any) -> Floats:
+    """Return rows of doubles as a table."""
+    table: Floats = timeline.view(np.float64, np.ndarray).reshape(len(timeline), -1)
+    return table
+
+
+def _write(given: _Given, bags: Bags, changes: Sequence[Resized]) -> None:
     """Write the rows of all tables but the timeline, a chunk at a time."""
     recorder, now = given.recorder, bags.now[0]
-    reason = _reasons(given, bags)
-    names = given.resources
-    changes = [
-        capacity_event(
-            step.time_s, step.machine, dict(zip(names, step.new, strict=True)),
-            {"running": step.running, "cause": step.cause},
-        )
-        for step in steps
-        if step.new != step.old
-    ]  # fmt: skip
-    recorder.events[:] = sorted(changes + recorder.events, key=itemgetter(0))  # changes come first
+    reason, refusals = _reasons(given, bags)
+    recorder.events += in_order([*(change.event for change in changes), *refusals])
     for first in range(0, int(now["over_groups"]), CHUNK):
         part = slice(first, min(first + CHUNK, int(now["over_groups"])))
         _write_allocations(recorder, bags, bags.over_group[part])
@@ -333,19 +289,18 @@ def _status(refused: Bools, killed: Bools) -> Floats:
     return np.where(refused, float(Status.REJECTED), done)
 
 
-def _reasons(given: _Given, bags: Bags) -> Floats:
-    """Return (J,) the numbers of the jobs' reasons; note the refusals as events."""
+def _reasons(given: _Given, bags: Bags) -> tuple[Floats, list[EventRow]]:
+    """Return (J,) the numbers of the jobs' reasons, and the refusals as events."""
     recorder, load, job = given.recorder, given.workload, bags.job
-    reasons = np.zeros(len(job))
+    reasons, refusals = np.zeros(len(job)), []
     if given.killed.any():
         killed = np.logical_or.reduceat(given.killed, load.first_task[:-1])
-        reasons[killed] = recorder.reason(_KILLED)
+        reasons[killed] = recorder.reason(KILLED)
     routing = given.submission.routing
     assert routing.only is not None
     for row in np.flatnonzero(job["refused"]).tolist():
         tasks = given.submission.tasks(row, row + 1)
         text = next(filter(None, (routing.refusal(task, routing.only) for task in tasks)))
-        time = float(load.submit_time_s[row])
-        recorder.events.append((time, "rejected", row, -1, -1, text))
+        refusals.append((float(load.submit_time_s[row]), "rejected", row, -1, -1, text))
         reasons[row] = recorder.reason(text)
-    return reasons
+    return reasons, refusals

@@ -34,14 +34,18 @@ from simkit.workload import Workload
 from simkit.workload.capacity import MachineCapacity
 from simkit.workload.cluster import Cluster
 
-__all__ = ["PoolRun", "replay_pool"]
+__all__ = [
+    "BLOCK", "KILLED", "Replayed", "Resized", "in_order", "replay_pool", "resized", "timelines_of",
+    "write_timeline",
+]  # fmt: skip
 
-_BLOCK: Final = 2048  # jobs whose estimates are asked for at a time, as the engine does
-_KILLED: Final = "requested time is over"
+BLOCK: Final = 2048
+"""Jobs whose estimates are asked for at a time, as the engine does."""
+KILLED: Final = "requested time is over"
 _TIME: Final = itemgetter(0)  # of an event
 
 
-class PoolRun(NamedTuple):
+class Replayed(NamedTuple):
     """What a compiled replay did."""
 
     decisions_made: int
@@ -49,16 +53,19 @@ class PoolRun(NamedTuple):
     """Time of the last of them, s."""
 
 
-class _Resized(NamedTuple):
-    """A pool that has become larger or smaller."""
+class Resized(NamedTuple):
+    """A machine that has become larger or smaller."""
 
     time: float
-    more: float
-    """How much larger, below 0 if it has become smaller."""
+    machine: int
+    has: list[float]
+    """(R,) its capacity from then on."""
+    more: list[float]
+    """(R,) how much larger it is, below 0 if it has become smaller."""
     event: EventRow
 
 
-class _Replayed(NamedTuple):
+class _Done(NamedTuple):
     """Where everything stands at the end of a replay."""
 
     job: Any
@@ -69,7 +76,7 @@ class _Replayed(NamedTuple):
     """(J,) what ended or was refused, in that order."""
     machine: Ints
     """(P,) the machine of each pool."""
-    resized: Sequence[_Resized]
+    resized: Sequence[Resized]
     """The pools' changes of capacity."""
 
 
@@ -85,7 +92,7 @@ def replay_pool(
     correction: Correction = "none",
     seed: int = 0,
     after_part: Callable[[float], None] = lambda _now: None,
-) -> PoolRun | None:
+) -> Replayed | None:
     """Replay a workload that is in scope, and write its rows.
 
     Returns None, and writes nothing, if it goes on for longer than the rules' simulated time.
@@ -111,12 +118,12 @@ def replay_pool(
     go_on = _kernel(rule, pools, keys, learned=last > 0)
     last_s = first_s + or_infinite(rules.limits.simulated_time)
     timelines = []
-    for timeline in _timelines(pools, go_on, last_s):
+    for timeline in timelines_of(pools.now, go_on, last_s, ROW):
         timelines.append(timeline)
         after_part(float(timeline["time"][-1]))
     if pools.now["over"][0] < len(job) or (timelines and timelines[-1]["time"][-1] > last_s):
         return None
-    done = _Replayed(job, killed, pools.over, np.array(machines), list(_resized(cluster)))
+    done = _Done(job, killed, pools.over, np.array(machines), list(resized(cluster)))
     del pools, go_on, keys  # as much memory again as the jobs, which writing needs
     decisions = sum(map(len, timelines))
     now = float(timelines[-1]["time"][-1]) if timelines else 0.0
@@ -125,20 +132,29 @@ def replay_pool(
     if submission.routing.only is None:
         names = [partition.name for partition in cluster.partitions]
         recorder.routed = names, np.where(job["refused"] > 0, -1, job["pool"])
-    _write_timeline(recorder, timelines, done.resized)
+    write_timeline(recorder, timelines, done.resized)
     _write(recorder, workload, submission, done)
     recorder.close()
-    return PoolRun(decisions, now)
+    return Replayed(decisions, now)
 
 
-def _timelines(pools: Pools, go_on: Callable[[Any], bool], last_s: float) -> Iterator[Any]:
-    """Replay everything, or what happens up to a time; yield the timeline in parts."""
+def timelines_of(
+    now: Any, go_on: Callable[[Any], bool], last_s: float, row: np.dtype[Any]
+) -> Iterator[Any]:
+    """Replay everything, or what happens up to a time; yield the timeline in parts.
+
+    Args:
+        now: (1,) with the rows that are `noted`.
+        go_on: writes a part of the timeline, until it is full or everything is over: then True.
+        last_s: the time.
+        row: a row of the timeline, whose first field is ``time``.
+    """
     over = False
     while not over:
-        timeline = records(np.empty(CHUNK, ROW))
-        pools.now["noted"] = 0
+        timeline = records(np.empty(CHUNK, row))
+        now["noted"] = 0
         over = go_on(timeline)
-        if noted := int(pools.now["noted"][0]):
+        if noted := int(now["noted"][0]):
             yield timeline[:noted]
             if timeline["time"][noted - 1] > last_s:
                 return
@@ -151,8 +167,8 @@ def _jobs(
     count = len(workload)
     job = records(np.zeros(count, JOB))
     predictor.reset(workload, stream(seed, "predictor"))
-    for row in range(0, count, _BLOCK):
-        job["estimate"][row : row + _BLOCK] = predictor.estimates(row, min(row + _BLOCK, count))
+    for row in range(0, count, BLOCK):
+        job["estimate"][row : row + BLOCK] = predictor.estimates(row, min(row + BLOCK, count))
     job["submit"], job["requested"] = workload.submit_time_s, workload.requested_time_s
     job["demand"] = workload.request[:, 0] * workload.instances
     job["pool"] = _routed(workload, cluster, job["demand"])
@@ -209,8 +225,8 @@ def _keys(
         write_keys(NUMBERS[rule.form.formula], job, keys)
         return keys
     predictor.reset(submission.workload, stream(seed, "predictor"))
-    blocks = range(0, len(job), _BLOCK)
-    tasks = (task for row in blocks for task in submission.tasks(row, min(row + _BLOCK, len(job))))
+    blocks = range(0, len(job), BLOCK)
+    tasks = (task for row in blocks for task in submission.tasks(row, min(row + BLOCK, len(job))))
     return np.fromiter((rule.order.key(task) for task in tasks), np.float64, len(job))
 
 
@@ -288,45 +304,50 @@ def _order(rule: PoolRule, job: Any, keys: Floats | None, *, learned: bool) -> O
     return Order(fixed, KEPT, False, keys, np.zeros(0), nobody)
 
 
-def _resized(cluster: Cluster) -> Iterator[_Resized]:
-    """Yield the same changes as they are recorded, without those that change nothing."""
-    machines, had = MachineCapacity(cluster.capacity), cluster.capacity[:, 0].copy()
+def resized(cluster: Cluster) -> Iterator[Resized]:
+    """Yield the changes of capacities that are known ahead, without those that change nothing."""
+    machines, capacity = MachineCapacity(cluster.capacity), cluster.capacity.tolist()
     for change in cluster.known_changes():
         machines.change(change)
-        (has,) = machines.of(change.machine)
-        more = has - float(had[change.machine])
-        if more:
-            had[change.machine] = has
+        had, has = capacity[change.machine], machines.of(change.machine)
+        if has != had:
+            capacity[change.machine] = has
+            more = [new - old for new, old in zip(has, had, strict=True)]
             facts = {"running": change.running, "cause": change.cause}
-            capacity = dict(zip(cluster.resources, (has,), strict=True))
-            event = capacity_event(change.time_s, change.machine, capacity, facts)
-            yield _Resized(change.time_s, more, event)
+            named = dict(zip(cluster.resources, has, strict=True))
+            event = capacity_event(change.time_s, change.machine, named, facts)
+            yield Resized(change.time_s, change.machine, has, more, event)
 
 
-def _write_timeline(recorder: Recorder, timelines: list[Any], resized: Sequence[_Resized]) -> None:
+def write_timeline(recorder: Recorder, timelines: list[Any], changes: Sequence[Resized]) -> None:
     """Write the rows of the timeline; each part is dropped once it is written.
 
     A change of capacity stands before the first row of its instant.
     """
-    changes = deque(resized)
+    left = deque(changes)
     timelines.reverse()
     while timelines:
         timeline = timelines.pop()
-        while changes and changes[0].time <= timeline["time"][-1]:
-            rows = int(np.searchsorted(timeline["time"], changes[0].time))
+        while left and left[0].time <= timeline["time"][-1]:
+            rows = int(np.searchsorted(timeline["time"], left[0].time))
             _append_timeline(recorder, timeline[:rows])
-            timeline, change = timeline[rows:], changes.popleft()
-            recorder.change_capacity([recorder.capacity[0] + change.more])
+            timeline, more = timeline[rows:], left.popleft().more
+            recorder.change_capacity([a + b for a, b in zip(recorder.capacity, more, strict=True)])
         _append_timeline(recorder, timeline)
         recorder.flush()
 
 
 def _append_timeline(recorder: Recorder, timeline: Any) -> None:
     if recorder.keeps_timeline:
-        append_rows(recorder.timeline, *(timeline[name] for name in ROW.names or ()))
+        append_rows(recorder.timeline, *(timeline[name] for name in timeline.dtype.names))
 
 
-def _write(recorder: Recorder, workload: Workload, submission: Submission, done: _Replayed) -> None:
+def in_order(events: Sequence[EventRow]) -> list[EventRow]:
+    """Return events by time; of one instant, those that are given first stay first."""
+    return sorted(events, key=_TIME)
+
+
+def _write(recorder: Recorder, workload: Workload, submission: Submission, done: _Done) -> None:
     """Write the rows of a replay, a chunk at a time."""
     row, time = done.over["job"], done.over["time"]
     reasons = _reasons(recorder, submission, done)
@@ -336,7 +357,7 @@ def _write(recorder: Recorder, workload: Workload, submission: Submission, done:
         recorder.flush()
 
 
-def _reasons(recorder: Recorder, submission: Submission, done: _Replayed) -> Floats:
+def _reasons(recorder: Recorder, submission: Submission, done: _Done) -> Floats:
     """Return (J,) the numbers of the reasons of what is over; note all events."""
     row = done.over["job"]
     refused, killed = done.job["refused"][row] > 0, done.killed[row]
@@ -350,13 +371,13 @@ def _reasons(recorder: Recorder, submission: Submission, done: _Replayed) -> Flo
             events.append((float(done.over["time"][place]), "rejected", job, -1, -1, text))
             reasons[place] = recorder.reason(text)
         else:
-            reasons[place] = recorder.reason(_KILLED)
-    recorder.events += sorted(events, key=_TIME)  # of one instant, changes of capacity stay first
+            reasons[place] = recorder.reason(KILLED)
+    recorder.events += in_order(events)
     return reasons
 
 
 def _write_ends(
-    recorder: Recorder, workload: Workload, done: _Replayed, row: Any, time: Floats, reason: Floats
+    recorder: Recorder, workload: Workload, done: _Done, row: Any, time: Floats, reason: Floats
 ) -> None:
     """Write the rows of jobs that are over: of each its allocation, its task and itself."""
     one = done.job[row]

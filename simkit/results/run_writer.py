@@ -112,6 +112,10 @@ def _numbers(column: pl.Series, null: float, form: str) -> memoryview:
 
 ROW_GROUP: Final = 32_768
 """Rows that a table collects before they are written as one row group."""
+ENCODINGS: Final[Mapping[pl.DataType, str]] = {
+    pl.Float64(): "BYTE_STREAM_SPLIT", pl.Int64(): "DELTA_BINARY_PACKED",
+}  # fmt: skip
+"""How numbers are laid out in a file: compressing them so takes half the time, and less room."""
 MOST_KEPT_BYTES: Final = 32 << 20
 """Tables that are no larger in all are measured from memory, not read again from their files."""
 _FILES: Final = (*(f"{table}.parquet" for table in TABLES), "metrics.json")
@@ -259,11 +263,13 @@ class RunWriter:
         from pyarrow.parquet import ParquetWriter
 
         if table not in self._open:
-            schema = rows.head(0).to_arrow().schema
-            texts = [name for name, kind in rows.schema.items() if kind == pl.String]
+            arrow, kinds = rows.head(0).to_arrow().schema, rows.schema
+            texts = [name for name, kind in kinds.items() if kind == pl.String]
+            encodings = {name: ENCODINGS[kind] for name, kind in kinds.items() if kind in ENCODINGS}
             self._open[table] = ParquetWriter(  # a dictionary of numbers costs more than it saves
-                self._path(table), schema, compression="zstd", use_dictionary=texts
-            )
+                self._path(table), arrow, compression="zstd", use_dictionary=texts,
+                column_encoding=encodings,
+            )  # fmt: skip
         return self._open[table]
 
     def _path(self, table: str) -> Path:

@@ -18,7 +18,7 @@ from simkit.compiled.pools import JOB, ROW, Pools, begin
 from simkit.compiled.replay_changing import no_line
 from simkit.compiled.replay_fixed import no_gaps, no_queue
 from simkit.compiled.replay_planned import no_places
-from simkit.engine.recorder import CHUNK, Outcome, Recorder, Status, append_rows
+from simkit.engine.recorder import CHUNK, Outcome, Recorder, Status
 from simkit.engine.submission import Submission
 from simkit.machine_code import records
 from simkit.policy import Policy, SystemInfo
@@ -33,6 +33,7 @@ __all__ = ["PoolRun", "replay_pool"]
 
 _BLOCK: Final = 2048  # jobs whose estimates are asked for at a time, as the engine does
 _KILLED: Final = "requested time is over"
+_FIELDS: Final = ROW.names or ()
 
 
 class PoolRun(NamedTuple):
@@ -41,19 +42,6 @@ class PoolRun(NamedTuple):
     decisions_made: int
     now: float
     """Time of the last of them, s."""
-
-
-class _Replayed(NamedTuple):
-    """Where everything stands at the end of a replay."""
-
-    job: Any
-    """(J,) records, as in `pool.JOB`."""
-    killed: Bools
-    """(J,) whether each is killed when its request is over."""
-    over: Any
-    """(J,) what ended or was refused, in that order."""
-    machine: Ints
-    """(P,) the machine of each pool."""
 
 
 def replay_pool(
@@ -71,8 +59,8 @@ def replay_pool(
 ) -> PoolRun | None:
     """Replay a workload that is in scope, and write its rows.
 
-    Returns None, and writes nothing, if it goes on for longer than the rules' simulated time.
-    `after_part` is called with the time after every 32,768 decisions, before anything is written.
+    Returns None if it goes on for longer than the rules' simulated time; what it has written so far
+    is then worth nothing. `after_part` is called with the time after every 65,536 decisions.
     """
     first_s = float(workload.submit_time_s[0]) if len(workload) else 0.0
     info = SystemInfo(
@@ -91,38 +79,37 @@ def replay_pool(
     pools = begin(job, capacity, rule.overtaking != "none", last, additions, most)
     go_on = _kernel(rule, pools, keys, learned=last > 0)
     last_s = first_s + or_infinite(rules.limits.simulated_time)
-    timelines = []
-    for timeline in _timelines(pools, go_on, last_s):
-        timelines.append(timeline)
-        after_part(float(timeline["time"][-1]))
-    if pools.now["over"][0] < len(job) or (timelines and timelines[-1]["time"][-1] > last_s):
-        return None
-    done = _Replayed(job, killed, pools.over, np.array(machines)[:, 0])
-    del pools, go_on, keys  # as much memory again as the jobs, which writing needs
-    decisions = sum(map(len, timelines))
-    now = float(timelines[-1]["time"][-1]) if timelines else 0.0
     recorder.capacity = [float(amount) for amount in cluster.capacity.sum(axis=0)]
     recorder.correction = correction
     if submission.routing.only is None:
         names = [partition.name for partition in cluster.partitions]
         recorder.routed = names, np.where(job["refused"] > 0, -1, job["pool"])
-    _write_timeline(recorder, timelines)
-    _write(recorder, workload, submission, done)
+    rows = _Rows(recorder, submission, job, killed, np.array(machines)[:, 0])
+    decisions, over, now = 0, 0, first_s
+    for timeline, ended in _parts(pools, go_on):
+        now = float(timeline["time"][-1])
+        if now > last_s:
+            return None
+        after_part(now)
+        decisions, over = decisions + len(timeline), over + len(ended)
+        if recorder.keeps_timeline:
+            recorder.write("timeline", *map(np.ascontiguousarray, map(timeline.field, _FIELDS)))
+        for first in range(0, len(ended), CHUNK):
+            rows.write(ended[first : first + CHUNK])
+    if over < len(job):
+        return None
     recorder.close()
-    return PoolRun(decisions, now)
+    return PoolRun(decisions, now if decisions else 0.0)
 
 
-def _timelines(pools: Pools, go_on: Callable[[Any], bool], last_s: float) -> Iterator[Any]:
-    """Replay everything, or what happens up to a time; yield the timeline in parts."""
-    over = False
-    while not over:
-        timeline = records(np.empty(CHUNK, ROW))
-        pools.now["noted"] = 0
-        over = go_on(timeline)
+def _parts(pools: Pools, go_on: Callable[[Any], bool]) -> Iterator[tuple[Any, Any]]:
+    """Replay everything; yield in parts the timeline and what is over, good until the next part."""
+    timeline, done = records(np.empty(2 * CHUNK, ROW)), False
+    while not done:
+        pools.now["noted"] = pools.now["over"] = 0
+        done = go_on(timeline)
         if noted := int(pools.now["noted"][0]):
-            yield timeline[:noted]
-            if timeline["time"][noted - 1] > last_s:
-                return
+            yield timeline[:noted], pools.over[: int(pools.now["over"][0])]
 
 
 def _jobs(
@@ -218,66 +205,64 @@ def _order(rule: PoolRule, job: Any, keys: Floats | None, *, learned: bool) -> O
     return Order(fixed, KEPT, False, keys, np.zeros(0), nobody)
 
 
-def _write_timeline(recorder: Recorder, timelines: list[Any]) -> None:
-    """Write the rows of the timeline; each part is dropped once it is written."""
-    timelines.reverse()
-    while timelines:
-        timeline = timelines.pop()
-        if recorder.keeps_timeline:
-            append_rows(recorder.timeline, *(timeline[name] for name in ROW.names or ()))
-            recorder.flush()
+class _Rows:
+    """Writes the rows of jobs that are over.
 
+    Args:
+        recorder: to which they go.
+        submission: of the jobs.
+        job: (J,) records, as in `pools.JOB`.
+        killed: (J,) whether each is killed when its request is over.
+        machine: (P,) the machine of each pool.
+    """
 
-def _write(recorder: Recorder, workload: Workload, submission: Submission, done: _Replayed) -> None:
-    """Write the rows of a replay, a chunk at a time."""
-    row, time = done.over["job"], done.over["time"]
-    reasons = _reasons(recorder, submission, done)
-    for begin_row in range(0, len(row), CHUNK):
-        part = slice(begin_row, begin_row + CHUNK)
-        _write_ends(recorder, workload, done, row[part], time[part], reasons[part])
-        recorder.flush()
+    def __init__(
+        self, recorder: Recorder, submission: Submission, job: Any, killed: Bools, machine: Ints
+    ) -> None:
+        self._recorder, self._submission = recorder, submission
+        self._job, self._killed, self._machine = job, killed, machine
 
+    def write(self, over: Any) -> None:
+        """Write rows for (n,) records, as in `pools.OVER`: allocation, task and job of each."""
+        row, time = np.ascontiguousarray(over["job"]), np.ascontiguousarray(over["time"])
+        one = self._job[row]
+        refused, killed = one["refused"] > 0, self._killed[row] & (one["refused"] == 0)
+        none, never = np.zeros(len(row)), np.full(len(row), np.nan)
+        reason = self._reasons(row, time, refused, killed)
+        status = np.where(refused, Status.REJECTED, np.where(killed, Status.KILLED, 0))
+        start, end = one["start"], np.where(refused, np.nan, time)
+        ready, run = (np.where(refused, np.nan, one[name]) for name in ("submit", "work"))
+        attempts = np.where(refused, 0, 1)
+        self._write_allocations(row, start, end, killed, one["pool"], ~refused)
+        self._recorder.write("tasks", row, ready, start, end, status)
+        self._recorder.write(
+            "jobs", row, start, end, run, one["estimate"], none, none, attempts, status, reason,
+            never,
+        )  # fmt: skip
+        self._recorder.flush()
 
-def _reasons(recorder: Recorder, submission: Submission, done: _Replayed) -> Floats:
-    """Return (J,) the numbers of the reasons of what is over; note the refusals as events."""
-    row = done.over["job"]
-    refused, killed = done.job["refused"][row] > 0, done.killed[row]
-    reasons = np.zeros(len(row))
-    routing = submission.routing
-    for place in np.flatnonzero(refused | killed).tolist():
-        job = int(row[place])
-        if refused[place]:
-            task = submission.tasks(job, job + 1)[0]
+    def _write_allocations(
+        self, row: Ints, start: Floats, end: Floats, killed: Bools, pool: Ints, ran: Bools
+    ) -> None:
+        if not ran.all():
+            row, start, end, killed, pool = (a[ran] for a in (row, start, end, killed, pool))
+        outcome = np.where(killed, Outcome.KILLED, Outcome.FINISHED)
+        count, first = self._submission.workload.instances[row], np.zeros(len(row), np.int64)
+        self._recorder.write(
+            "allocations", row, row, start, end, outcome, self._machine[pool], first, count,
+            first + 1,
+        )  # fmt: skip
+
+    def _reasons(self, row: Ints, time: Floats, refused: Bools, killed: Bools) -> Ints:
+        """Return (n,) the numbers of the reasons of what is over; note the refusals as events."""
+        recorder, routing = self._recorder, self._submission.routing
+        reasons = np.zeros(len(row), np.int64)
+        if killed.any():
+            reasons[killed] = recorder.reason(_KILLED)
+        for place in np.flatnonzero(refused).tolist():
+            job = int(row[place])
+            task = self._submission.tasks(job, job + 1)[0]
             text = routing.refusal(task, routing.only) if routing.only else routing.send([task])
-            recorder.events.append((float(done.over["time"][place]), "rejected", job, -1, -1, text))
+            recorder.events.append((float(time[place]), "rejected", job, -1, -1, text))
             reasons[place] = recorder.reason(text)
-        else:
-            reasons[place] = recorder.reason(_KILLED)
-    return reasons
-
-
-def _write_ends(
-    recorder: Recorder, workload: Workload, done: _Replayed, row: Any, time: Floats, reason: Floats
-) -> None:
-    """Write the rows of jobs that are over: of each its allocation, its task and itself."""
-    one = done.job[row]
-    refused, killed = one["refused"] > 0, done.killed[row] & (one["refused"] == 0)
-    place, zero, never = row.astype(np.float64), np.zeros(len(row)), np.full(len(row), np.nan)
-    ran, size = ~refused, workload.instances[row].astype(np.float64)
-    outcome = np.where(killed, float(Outcome.KILLED), float(Outcome.FINISHED))
-    status = np.where(refused, float(Status.REJECTED), np.where(killed, float(Status.KILLED), 0.0))
-    start, end = one["start"], np.where(refused, np.nan, time)
-    ready = np.where(refused, np.nan, one["submit"])
-    attempts = np.where(refused, 0.0, 1.0)
-    run = np.where(refused, np.nan, one["work"])
-    append_rows(
-        recorder.allocations,
-        place[ran], place[ran], start[ran], time[ran], outcome[ran], attempts[ran],
-    )  # fmt: skip
-    machine = done.machine[one["pool"]].astype(np.float64)
-    append_rows(recorder.pieces, machine[ran], zero[ran], size[ran], attempts[ran])
-    append_rows(recorder.tasks, place, ready, start, end, status)
-    append_rows(
-        recorder.jobs,
-        place, start, end, run, one["estimate"], zero, zero, attempts, status, reason, never,
-    )  # fmt: skip
+        return reasons

@@ -96,6 +96,9 @@ def canonical_bytes(column: pl.Series) -> bytes | memoryview:
         if not len(column):
             return b""
         if column.null_count() == 0:
+            first = column[0]
+            if (column == first).all():  # as are most statuses, and all of a chunk
+                return (first.encode() + b"\0") * len(column)
             joined: str = column.str.join("\0").item()
             return joined.encode() + b"\0"
         return b"".join(
@@ -194,6 +197,19 @@ class RunWriter:
             self._kept.setdefault(table, []).append(rows)
         if self._kept_bytes > MOST_KEPT_BYTES:
             self._kept.clear()
+
+    def start_over(self) -> None:
+        """Forget all rows so far, as if none had been written.
+
+        Raises FailedRunError if the folder cannot be written.
+        """
+        for table in tuple(self._open):
+            self._writing(self._open[table].close)
+            self._path(table).unlink()
+            del self._open[table]
+        for waiting in self._waiting.values():
+            waiting.clear()
+        self._digest, self._kept, self._kept_bytes = RunDigest(), {}, 0
 
     def close_tables(self) -> None:
         """Write what is left and give the tables their names.
@@ -424,6 +440,11 @@ class MemoryWriter:
         if self._digest is not None:
             self._digest.update(table, rows)
         self._chunks.setdefault(table, []).append(rows)
+
+    def start_over(self) -> None:
+        """Forget all rows so far."""
+        self._digest = None if self._digest is None else RunDigest()
+        self._chunks.clear()
 
     def close_tables(self) -> None:
         """Make one frame of each table."""

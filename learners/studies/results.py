@@ -153,11 +153,13 @@ class Results:
             asked = " | ".join((metric, arm, case))
             raise RunError(f"no results of {asked!r}{did_you_mean(asked, known)}") from None
 
+    def seeds(self, metric: str, arm: str, case: str = "") -> range:
+        """Return the places of an arm's trainings, one that of a rule."""
+        return range(len(self.values(self._mean(metric).total, arm, case)[0]))
+
     def mean(self, metric: str, arm: str, case: str = "", *, seed: int | None = None) -> float:
         """Return a mean over all items, and over all seeds unless one is named."""
-        mine, counts, _ = self._sums(metric, arm, case)
-        if seed is not None:
-            mine, counts = mine[seed : seed + 1], counts[seed : seed + 1]
+        mine, counts, _ = self._sums(metric, arm, case, seed)
         return float(mine.mean(axis=0).sum() / counts.mean(axis=0).sum())
 
     def estimate(
@@ -169,6 +171,7 @@ class Results:
         against: str | None = None,
         relation: Relation | Literal["share of the gap"] = "mean",
         seed: int | None = None,
+        item: int | None = None,
     ) -> Estimate:
         """Return a mean of an arm, or its relation to another's on the same items.
 
@@ -180,36 +183,40 @@ class Results:
             relation: of the two, see `intervals.estimate`; ``share of the gap``: how much of what
                 lies between the other and the arm `BOUND` this one closes, negative if it is worse.
             seed: place of a training among the arm's; by default all of them.
+            item: which one; by default all of them.
         """
-        mine, counts, items = self._sums(metric, arm, case)
-        if seed is not None:
-            mine, counts = mine[seed : seed + 1], counts[seed : seed + 1]
+        mine, counts, items = self._sums(metric, arm, case, seed, item)
         other = None
         if against is not None:
-            other, others, theirs = self._sums(metric, against, case)
+            paired = seed if len(self.seeds(metric, against, case)) > 1 else None
+            other, others, theirs = self._sums(metric, against, case, paired, item)
             if not (np.array_equal(items, theirs) and (counts[0] == others[0]).all()):
                 raise RunError(f"{metric} in {case!r}: {arm} and {against} have different items")
-            if seed is not None and len(other) > 1:
-                other = other[seed : seed + 1]
         blocks = None if self.width == 1 else items // self.width
         if relation == "share of the gap":
             assert other is not None
-            bound = self._sums(metric, BOUND, case)[0]
+            bound = self._sums(metric, BOUND, case, item=item)[0]
             better = 1.0 if bound.sum() > other.mean(axis=0).sum() else -1.0
             return estimate(better * (mine - other), better * (bound - other), blocks=blocks)
         asked = _asked(metric, arm, case, against, relation, seed)
-        known = self.facts.get("intervals", {}).get(asked)
+        known = self.facts.get("intervals", {}).get(asked) if item is None else None
         return estimate(mine, counts, other, relation=relation, blocks=blocks, over_items=known)
 
     def _mean(self, metric: str) -> Metric:
         return self.metrics.get(metric, Metric(metric))
 
-    def _sums(self, metric: str, arm: str, case: str) -> tuple[Floats, Floats, Ints]:
-        """Return (S, I) sums and counts, and the (I,) items."""
+    def _sums(
+        self, metric: str, arm: str, case: str, seed: int | None = None, item: int | None = None
+    ) -> tuple[Floats, Floats, Ints]:
+        """Return (S, I) sums and counts, and the (I,) items; of one seed or item if named."""
         mean = self._mean(metric)
         sums, items = self.values(mean.total, arm, case)
         counts = self.values(mean.count, arm, case)[0] if mean.count else np.ones_like(sums)
-        return sums, counts, items
+        rows = slice(None) if seed is None else slice(seed, seed + 1)
+        here = np.full(len(items), True) if item is None else items == item
+        if not here.any():
+            raise RunError(f"no results of item {item} of {metric} | {arm} | {case}")
+        return sums[rows, here], counts[rows, here], items[here]
 
     def ask(self, question: str) -> Any:
         """Return the answer to a question: a fact by its name, or an `Estimate`.
@@ -217,9 +224,10 @@ class Results:
         ``METRIC | ARM | CASE | OPTIONS``; the case is left out where it has no name. Options:
         ``less=ARM`` for the difference to another arm; ``over=ARM`` for the ratio of the means, and
         ``geometric over=ARM`` for that of the geometric means; ``gap=ARM`` for the share of the gap
-        between that arm and the bound that is closed; ``seed=N`` for one training alone;
-        ``percent``: of a ratio by how many percent it is above 1, of the rest hundredths;
-        ``hours``: seconds as hours.
+        between that arm and the bound that is closed; ``seed=N`` for one training alone, ``item=N``
+        for one item; ``exp``: e to the power of the answer, of a mean of logarithms; ``percent``:
+        of a ratio by how many percent it is above 1, of the rest hundredths; ``hours``: seconds as
+        hours.
         """
         parts = [part.strip() for part in question.split("|")]
         if len(parts) == 1:
@@ -240,9 +248,11 @@ class Results:
             against=told.get(named),
             relation=relation,
             seed=int(told["seed"]) if "seed" in told else None,
+            item=int(told["item"]) if "item" in told else None,
         )
+        found = found.exp() if "exp" in told else found
         if "percent" in told:
-            return found.scaled(100.0, -100.0 if "ratio" in relation else 0.0)
+            return found.scaled(100.0, -100.0 if "ratio" in relation or "exp" in told else 0.0)
         return found.scaled(1 / 3600) if "hours" in told else found
 
 
@@ -252,7 +262,7 @@ _RELATIONS: Final[Mapping[str, Relation | Literal["share of the gap"]]] = {
 }  # fmt: skip
 """Options of a question that name another arm → the relation that they ask for."""
 
-_OPTIONS: Final = (*_RELATIONS, "seed", "percent", "hours")
+_OPTIONS: Final = (*_RELATIONS, "seed", "item", "exp", "percent", "hours")
 
 
 def _asked(

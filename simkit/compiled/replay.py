@@ -6,7 +6,7 @@ policy; `simkit.compiled.scope` says where it may take its place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -14,11 +14,13 @@ import numpy as np
 from simkit.arrays import Bools, Floats, Ints, stream
 from simkit.compiled import replay_changing, replay_fixed, replay_planned
 from simkit.compiled.orders import KEPT, Order, write_keys
-from simkit.compiled.pools import JOB, ROW, Pools, begin
+from simkit.compiled.plan import Plan, no_plan
+from simkit.compiled.pools import CHANGE, JOB, ROW, Pools, begin
 from simkit.compiled.replay_changing import no_line
-from simkit.compiled.replay_fixed import no_gaps, no_queue
+from simkit.compiled.replay_fixed import Queue, no_gaps, no_queue
 from simkit.compiled.replay_planned import no_places
-from simkit.engine.recorder import CHUNK, Outcome, Recorder, Status
+from simkit.compiled.rows import Rows
+from simkit.engine.recorder import CHUNK, Recorder
 from simkit.engine.submission import Submission
 from simkit.machine_code import records
 from simkit.policy import Policy, SystemInfo
@@ -32,8 +34,6 @@ from simkit.workload.cluster import Cluster
 __all__ = ["PoolRun", "replay_pool"]
 
 _BLOCK: Final = 2048  # jobs whose estimates are asked for at a time, as the engine does
-_KILLED: Final = "requested time is over"
-_FIELDS: Final = ROW.names or ()
 
 
 class PoolRun(NamedTuple):
@@ -68,15 +68,17 @@ def replay_pool(
         workload.epoch_s, first_s,
     )  # fmt: skip
     policy.reset(info, stream(seed, "policy"))
-    machines = [partition.machines or (0,) for partition in cluster.partitions]
-    capacity = cluster.capacity[[one for (one,) in machines], 0]
+    machines = [machine for part in cluster.partitions for machine in part.machines or (0,)]
+    change = _changes_of(cluster, machines)
     job, killed = _jobs(workload, cluster, predictor, rules, seed)
     submission = Submission(workload, cluster, predictor)
     keys = _keys(rule, job, submission, predictor, seed)
     additions = np.array(CORRECTIONS[correction], np.float64)
     last = predictor.last if isinstance(predictor, UserMean) else 0
     most = np.array([partition.max_running_per_user for partition in cluster.partitions])
-    pools = begin(job, capacity, rule.overtaking != "none", last, additions, most)
+    looks_ahead = len(change) > 0 or rule.overtaking != "none"
+    capacity = cluster.capacity[machines, 0]
+    pools = begin(job, capacity, change, looks_ahead, last, additions, most)
     go_on = _kernel(rule, pools, keys, learned=last > 0)
     last_s = first_s + or_infinite(rules.limits.simulated_time)
     recorder.capacity = [float(amount) for amount in cluster.capacity.sum(axis=0)]
@@ -84,7 +86,7 @@ def replay_pool(
     if submission.routing.only is None:
         names = [partition.name for partition in cluster.partitions]
         recorder.routed = names, np.where(job["refused"] > 0, -1, job["pool"])
-    rows = _Rows(recorder, submission, job, killed, np.array(machines)[:, 0])
+    rows = Rows(recorder, submission, cluster, job, killed, np.array(machines))
     decisions, over, now = 0, 0, first_s
     for timeline, ended in _parts(pools, go_on):
         now = float(timeline["time"][-1])
@@ -92,13 +94,10 @@ def replay_pool(
             return None
         after_part(now)
         decisions, over = decisions + len(timeline), over + len(ended)
-        if recorder.keeps_timeline:
-            recorder.write("timeline", *map(np.ascontiguousarray, map(timeline.field, _FIELDS)))
-        for first in range(0, len(ended), CHUNK):
-            rows.write(ended[first : first + CHUNK])
+        rows.write(timeline, ended)
     if over < len(job):
         return None
-    recorder.close()
+    rows.close()
     return PoolRun(decisions, now if decisions else 0.0)
 
 
@@ -134,6 +133,18 @@ def _jobs(
     killed: Bools = limit < run
     job["work"] = np.where(killed, limit, run)
     return job, killed
+
+
+def _changes_of(cluster: Cluster, machines: Sequence[int]) -> Any:
+    """Return (C,) the steps of all windows, as `pools.CHANGE`, soonest first.
+
+    Args:
+        cluster: whose windows do not recur.
+        machines: (P,) the machine of each pool.
+    """
+    pool = {machine: row for row, machine in enumerate(machines)}
+    steps = [(step.time_s, pool[step.machine], *step.change) for step in cluster.known_steps()]
+    return records(np.array(steps, CHANGE))
 
 
 def _routed(workload: Workload, cluster: Cluster, demand: Floats) -> Ints:
@@ -174,21 +185,60 @@ def _kernel(
     rule: PoolRule, pools: Pools, keys: Floats | None, *, learned: bool
 ) -> Callable[[Any], bool]:
     """Return what goes on with the replay until a timeline is full, and says whether it is over."""
-    job, shortest_first = pools.job, rule.overtaking == "head, shortest first"
+    shortest_first = rule.overtaking == "head, shortest first"
     reads = getattr(rule.order, "reads_estimates", True)
     if rule.overtaking in ("all", "all, by start"):
-        order, held = _order(rule, job, keys, learned=learned and reads), no_places(pools)
+        order, held = _order(rule, pools.job, keys, learned=learned and reads), no_places(pools)
         by_start = rule.overtaking == "all, by start"
         return lambda timeline: replay_planned.replay(pools, order, held, by_start, timeline)
-    gaps = no_gaps(len(pools.pool))
     if keys is None or (learned and (reads or shortest_first)):
-        order, line = _order(rule, job, keys, learned=learned and reads), no_line(len(job))
-        return lambda timeline: replay_changing.replay(
-            pools, order, gaps, line, shortest_first, timeline
-        )
-    queue = no_queue(pools, keys, shortest_first=shortest_first)
-    newcomers = np.empty(len(job), np.int64)
-    return lambda timeline: replay_fixed.replay(pools, queue, gaps, newcomers, timeline)
+        order = _order(rule, pools.job, keys, learned=learned and reads)
+        around, after = _in_line(rule, pools, order, shortest_first=shortest_first)
+    else:
+        queue = no_queue(pools, keys, shortest_first=shortest_first)
+        around, after = _in_queue(rule, pools, queue)
+
+    def go_on(timeline: Any) -> bool:
+        left = len(pools.change) - int(pools.now["passed"][0])
+        return (left == 0 or around(timeline)) and after(timeline)
+
+    return go_on
+
+
+_Kernels = tuple[Callable[[Any], bool], Callable[[Any], bool]]
+"""What goes on until the last change of capacity, and what does from then on."""
+
+
+def _in_line(rule: PoolRule, pools: Pools, order: Order, *, shortest_first: bool) -> _Kernels:
+    """Return the kernels for an order that is made anew at every decision."""
+    overtakes, line, ahead = rule.overtaking != "none", no_line(len(pools.job)), _ahead(pools)
+    after, gaps = pools._replace(looks_ahead=overtakes), no_gaps(len(pools.pool))
+    return (
+        lambda timeline: replay_changing.replay_ahead(
+            pools, order, line, ahead, overtakes, shortest_first, timeline
+        ),
+        lambda timeline: replay_changing.replay(after, order, gaps, line, shortest_first, timeline),
+    )
+
+
+def _in_queue(rule: PoolRule, pools: Pools, queue: Queue) -> _Kernels:
+    """Return the kernels for jobs that keep their places."""
+    overtakes, newcomers = rule.overtaking != "none", np.empty(len(pools.job), np.int64)
+    after, gaps, ahead = (
+        pools._replace(looks_ahead=overtakes), no_gaps(len(pools.pool)), _ahead(pools),
+    )  # fmt: skip
+    return (
+        lambda timeline: replay_fixed.replay_ahead(
+            pools, queue, ahead, overtakes, newcomers, timeline
+        ),
+        lambda timeline: replay_fixed.replay(after, queue, gaps, newcomers, timeline),
+    )
+
+
+def _ahead(pools: Pools) -> Plan:
+    """Return plans of the pools, without room if capacity does not change."""
+    changes = len(pools.change)
+    return no_plan(pools.pool["jobs"] if changes else pools.pool["jobs"][:0], changes)
 
 
 def _order(rule: PoolRule, job: Any, keys: Floats | None, *, learned: bool) -> Order:
@@ -203,66 +253,3 @@ def _order(rule: PoolRule, job: Any, keys: Floats | None, *, learned: bool) -> O
     assert keys is not None
     fixed = NUMBERS[rule.form.formula] if learned and rule.form.formula else KEPT
     return Order(fixed, KEPT, False, keys, np.zeros(0), nobody)
-
-
-class _Rows:
-    """Writes the rows of jobs that are over.
-
-    Args:
-        recorder: to which they go.
-        submission: of the jobs.
-        job: (J,) records, as in `pools.JOB`.
-        killed: (J,) whether each is killed when its request is over.
-        machine: (P,) the machine of each pool.
-    """
-
-    def __init__(
-        self, recorder: Recorder, submission: Submission, job: Any, killed: Bools, machine: Ints
-    ) -> None:
-        self._recorder, self._submission = recorder, submission
-        self._job, self._killed, self._machine = job, killed, machine
-
-    def write(self, over: Any) -> None:
-        """Write rows for (n,) records, as in `pools.OVER`: allocation, task and job of each."""
-        row, time = np.ascontiguousarray(over["job"]), np.ascontiguousarray(over["time"])
-        one = self._job[row]
-        refused, killed = one["refused"] > 0, self._killed[row] & (one["refused"] == 0)
-        none, never = np.zeros(len(row)), np.full(len(row), np.nan)
-        reason = self._reasons(row, time, refused, killed)
-        status = np.where(refused, Status.REJECTED, np.where(killed, Status.KILLED, 0))
-        start, end = one["start"], np.where(refused, np.nan, time)
-        ready, run = (np.where(refused, np.nan, one[name]) for name in ("submit", "work"))
-        attempts = np.where(refused, 0, 1)
-        self._write_allocations(row, start, end, killed, one["pool"], ~refused)
-        self._recorder.write("tasks", row, ready, start, end, status)
-        self._recorder.write(
-            "jobs", row, start, end, run, one["estimate"], none, none, attempts, status, reason,
-            never,
-        )  # fmt: skip
-        self._recorder.flush()
-
-    def _write_allocations(
-        self, row: Ints, start: Floats, end: Floats, killed: Bools, pool: Ints, ran: Bools
-    ) -> None:
-        if not ran.all():
-            row, start, end, killed, pool = (a[ran] for a in (row, start, end, killed, pool))
-        outcome = np.where(killed, Outcome.KILLED, Outcome.FINISHED)
-        count, first = self._submission.workload.instances[row], np.zeros(len(row), np.int64)
-        self._recorder.write(
-            "allocations", row, row, start, end, outcome, self._machine[pool], first, count,
-            first + 1,
-        )  # fmt: skip
-
-    def _reasons(self, row: Ints, time: Floats, refused: Bools, killed: Bools) -> Ints:
-        """Return (n,) the numbers of the reasons of what is over; note the refusals as events."""
-        recorder, routing = self._recorder, self._submission.routing
-        reasons = np.zeros(len(row), np.int64)
-        if killed.any():
-            reasons[killed] = recorder.reason(_KILLED)
-        for place in np.flatnonzero(refused).tolist():
-            job = int(row[place])
-            task = self._submission.tasks(job, job + 1)[0]
-            text = routing.refusal(task, routing.only) if routing.only else routing.send([task])
-            recorder.events.append((float(time[place]), "rejected", job, -1, -1, text))
-            reasons[place] = recorder.reason(text)
-        return reasons

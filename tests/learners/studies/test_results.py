@@ -126,6 +126,12 @@ def test_questions_compare_paired_by_item():
         found.ask("slowdown | agent | 0.7").by_seed[1]
     )
     assert found.ask("minutes") == 12.5
+    here = found.ask("slowdown | agent | 0.7 | less=SJF | item=3")
+    assert here.value == pytest.approx((sums - rule)[3] / jobs[3])
+    alone, power = (found.ask(f"slowdown | agent | 0.7{end}") for end in ("", " | exp"))
+    assert (power.value, power.low, *power.by_seed) == pytest.approx(
+        np.exp([alone.value, alone.low, *alone.by_seed])
+    )
 
 
 def test_the_share_of_a_gap_is_paired_by_item_and_may_be_negative():
@@ -159,6 +165,7 @@ def test_what_never_ended_is_infinite_and_has_no_interval():
 @pytest.mark.parametrize(
     "question",
     ["minuets", "slowdown | agnet | 0.7", "slowdown | agent | 0.9", "slow | agent | 0.7",
+     "slowdown | agent | 0.7 | item=8",
      "slowdown | agent | 0.7 | lest=SJF", "slowdown | agent | 0.7 | less=SFJ"],
 )  # fmt: skip
 def test_a_question_that_names_nothing_is_refused(question):

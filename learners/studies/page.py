@@ -137,7 +137,7 @@ _LISTS: Final[Mapping[str, Callable[..., Any]]] = {
     "ranked": Results.ranked,
     "trainings": lambda results, *arm: [
         {"label": "all", "by": ""},
-        *({"label": str(n), "by": f" | seed={n}"} for n in range(len(results.values(*arm)[0]))),
+        *({"label": str(seed), "by": f" | seed={seed}"} for seed in results.seeds(*arm)),
     ],
     "cases": lambda results, cases: [{"x": number} for number in results.numbers(cases)],
 }

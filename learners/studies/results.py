@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -204,11 +204,13 @@ class Results:
             asked = " | ".join((metric, arm, case))
             raise RunError(f"no results of {asked!r}{did_you_mean(asked, known)}") from None
 
+    def seeds(self, metric: str, arm: str, case: str = "") -> range:
+        """Return the places of an arm's trainings, one that of a rule."""
+        return range(len(self.values(self._mean(metric).total, arm, case)[0]))
+
     def mean(self, metric: str, arm: str, case: str = "", *, seed: int | None = None) -> float:
         """Return a mean over all items, and over all seeds unless one is named."""
-        mine, counts, _ = self._sums(metric, arm, case)
-        if seed is not None:
-            mine, counts = mine[seed : seed + 1], counts[seed : seed + 1]
+        mine, counts, _ = self._sums(metric, arm, case, seed)
         return float(mine.mean(axis=0).sum() / counts.mean(axis=0).sum())
 
     def estimate(
@@ -220,6 +222,7 @@ class Results:
         against: str | None = None,
         relation: Relation | Literal["share of the gap"] = "mean",
         seed: int | None = None,
+        item: int | None = None,
     ) -> Estimate:
         """Return a mean of an arm, or its relation to another's on the same items.
 
@@ -231,36 +234,40 @@ class Results:
             relation: of the two, see `intervals.estimate`; ``share of the gap``: how much of what
                 lies between the other and the arm `BOUND` this one closes, negative if it is worse.
             seed: place of a training among the arm's; by default all of them.
+            item: which one; by default all of them.
         """
-        mine, counts, items = self._sums(metric, arm, case)
-        if seed is not None:
-            mine, counts = mine[seed : seed + 1], counts[seed : seed + 1]
+        mine, counts, items = self._sums(metric, arm, case, seed, item)
         other = None
         if against is not None:
-            other, others, theirs = self._sums(metric, against, case)
+            paired = seed if len(self.seeds(metric, against, case)) > 1 else None
+            other, others, theirs = self._sums(metric, against, case, paired, item)
             if not (np.array_equal(items, theirs) and (counts[0] == others[0]).all()):
                 raise RunError(f"{metric} in {case!r}: {arm} and {against} have different items")
-            if seed is not None and len(other) > 1:
-                other = other[seed : seed + 1]
         blocks = None if self.width == 1 else items // self.width
         if relation == "share of the gap":
             assert other is not None
-            bound = self._sums(metric, BOUND, case)[0]
+            bound = self._sums(metric, BOUND, case, item=item)[0]
             better = 1.0 if bound.sum() > other.mean(axis=0).sum() else -1.0
             return estimate(better * (mine - other), better * (bound - other), blocks=blocks)
         asked = _asked(metric, arm, case, against, relation, seed)
-        known = self.facts.get("intervals", {}).get(asked)
+        known = self.facts.get("intervals", {}).get(asked) if item is None else None
         return estimate(mine, counts, other, relation=relation, blocks=blocks, over_items=known)
 
     def _mean(self, metric: str) -> Metric:
         return self.metrics.get(metric, Metric(metric))
 
-    def _sums(self, metric: str, arm: str, case: str) -> tuple[Floats, Floats, Ints]:
-        """Return (S, I) sums and counts, and the (I,) items."""
+    def _sums(
+        self, metric: str, arm: str, case: str, seed: int | None = None, item: int | None = None
+    ) -> tuple[Floats, Floats, Ints]:
+        """Return (S, I) sums and counts, and the (I,) items; of one seed or item if named."""
         mean = self._mean(metric)
         sums, items = self.values(mean.total, arm, case)
         counts = self.values(mean.count, arm, case)[0] if mean.count else np.ones_like(sums)
-        return sums, counts, items
+        rows = slice(None) if seed is None else slice(seed, seed + 1)
+        here = np.full(len(items), True) if item is None else items == item
+        if not here.any():
+            raise RunError(f"no results of item {item} of {metric} | {arm} | {case}")
+        return sums[rows, here], counts[rows, here], items[here]
 
     def by_item(self, metric: str, arm: str, case: str = "") -> Floats:
         """Return (I,) means of each item over the seeds."""
@@ -288,10 +295,10 @@ class Results:
         ``less=ARM`` for the difference to another arm; ``over=ARM`` for the ratio of the means, and
         ``geometric over=ARM`` for that of the geometric means; ``gap=ARM`` for the share of the gap
         between that arm and the bound that is closed; ``seed=N`` for one training alone, ``item=N``
-        for one item; ``percent``: of a ratio by how many percent it is above 1, of the rest
-        hundredths; ``hours``: seconds as hours. Without an interval: ``won=ARM`` for the share of
-        items below another arm's, ``median`` and ``geometric mean`` of the items, and ``total``,
-        the sum over items and seeds.
+        for one item; ``exp``: e to the power of the answer, of a mean of logarithms; ``percent``:
+        of a ratio by how many percent it is above 1, of the rest hundredths; ``hours``: seconds as
+        hours. Without an interval: ``won=ARM`` for the share of items below another arm's,
+        ``median`` and ``geometric mean`` of the items, and ``total``, over items and seeds.
         """
         path = [part.strip() for part in question.split("|")]
         if (fact := self._fact(path)) is not None:
@@ -300,10 +307,6 @@ class Results:
             raise RunError(f"no fact {question!r}{did_you_mean(question, self.facts)}")
         asked = self.question(question)
         where, told = (asked.metric, asked.arm, asked.case), asked.options
-        if "item" in told:
-            rest = " | ".join(part for part in path if not part.startswith("item="))
-            one = self.rows.filter(case=where[2], item=int(told["item"]))
-            return replace(self, rows=one).ask(rest)
         if "total" in told:
             return Estimate(float(self._sums(*where)[0].sum()))
         if "median" in told:
@@ -313,10 +316,12 @@ class Results:
         if "won" in told:
             other = self.by_item(asked.metric, told["won"], asked.case)
             return Estimate(float((self.by_item(*where) < other).mean()))
-        seed = int(told["seed"]) if "seed" in told else None
-        found = self.estimate(*where, against=asked.against, relation=asked.relation, seed=seed)
+        one = {name: int(told[name]) for name in ("seed", "item") if name in told}
+        found = self.estimate(*where, against=asked.against, relation=asked.relation, **one)
+        found = found.exp() if "exp" in told else found
         if "percent" in told:
-            return found.scaled(100.0, -100.0 if "ratio" in asked.relation else 0.0)
+            of_one = "ratio" in asked.relation or "exp" in told
+            return found.scaled(100.0, -100.0 if of_one else 0.0)
         return found.scaled(1 / 3600) if "hours" in told else found
 
     def _fact(self, path: Sequence[str]) -> Any:
@@ -333,7 +338,8 @@ _RELATIONS: Final[Mapping[str, Relation | Literal["share of the gap"]]] = {
 """Options of a question that name another arm → the relation that they ask for."""
 
 _OPTIONS: Final = (
-    *_RELATIONS, "won", "seed", "item", "percent", "hours", "median", "geometric mean", "total"
+    *_RELATIONS, "won", "seed", "item", "exp", "percent", "hours", "median", "geometric mean",
+    "total",
 )  # fmt: skip
 
 

@@ -6,7 +6,9 @@ policy; `simkit.compiled.scope` says where it may take its place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -14,11 +16,13 @@ import numpy as np
 from simkit.arrays import Bools, Floats, Ints, stream
 from simkit.compiled import replay_changing, replay_fixed, replay_planned
 from simkit.compiled.orders import KEPT, Order, write_keys
-from simkit.compiled.pools import JOB, ROW, Pools, begin
+from simkit.compiled.plan import Plan, no_plan
+from simkit.compiled.pools import CHANGE, JOB, ROW, Pools, begin
 from simkit.compiled.replay_changing import no_line
-from simkit.compiled.replay_fixed import no_gaps, no_queue
+from simkit.compiled.replay_fixed import Queue, no_gaps, no_queue
 from simkit.compiled.replay_planned import no_places
-from simkit.engine.recorder import CHUNK, Outcome, Recorder, Status, append_rows
+from simkit.engine.bookkeeping import capacity_event
+from simkit.engine.recorder import CHUNK, EventRow, Outcome, Recorder, Status, append_rows
 from simkit.engine.submission import Submission
 from simkit.machine_code import records
 from simkit.policy import Policy, SystemInfo
@@ -27,12 +31,14 @@ from simkit.policy.pool_rule import NUMBERS, ChangingForm, PoolRule
 from simkit.rules import Rules
 from simkit.sections import or_infinite
 from simkit.workload import Workload
+from simkit.workload.capacity import MachineCapacity
 from simkit.workload.cluster import Cluster
 
 __all__ = ["PoolRun", "replay_pool"]
 
 _BLOCK: Final = 2048  # jobs whose estimates are asked for at a time, as the engine does
 _KILLED: Final = "requested time is over"
+_TIME: Final = itemgetter(0)  # of an event
 
 
 class PoolRun(NamedTuple):
@@ -41,6 +47,15 @@ class PoolRun(NamedTuple):
     decisions_made: int
     now: float
     """Time of the last of them, s."""
+
+
+class _Resized(NamedTuple):
+    """A pool that has become larger or smaller."""
+
+    time: float
+    more: float
+    """How much larger, below 0 if it has become smaller."""
+    event: EventRow
 
 
 class _Replayed(NamedTuple):
@@ -54,6 +69,8 @@ class _Replayed(NamedTuple):
     """(J,) what ended or was refused, in that order."""
     machine: Ints
     """(P,) the machine of each pool."""
+    resized: Sequence[_Resized]
+    """The pools' changes of capacity."""
 
 
 def replay_pool(
@@ -80,15 +97,17 @@ def replay_pool(
         workload.epoch_s, first_s,
     )  # fmt: skip
     policy.reset(info, stream(seed, "policy"))
-    machines = [partition.machines or (0,) for partition in cluster.partitions]
-    capacity = cluster.capacity[[one for (one,) in machines], 0]
+    machines = [machine for part in cluster.partitions for machine in part.machines or (0,)]
+    change = _changes_of(cluster, machines)
     job, killed = _jobs(workload, cluster, predictor, rules, seed)
     submission = Submission(workload, cluster, predictor)
     keys = _keys(rule, job, submission, predictor, seed)
     additions = np.array(CORRECTIONS[correction], np.float64)
     last = predictor.last if isinstance(predictor, UserMean) else 0
     most = np.array([partition.max_running_per_user for partition in cluster.partitions])
-    pools = begin(job, capacity, rule.overtaking != "none", last, additions, most)
+    looks_ahead = len(change) > 0 or rule.overtaking != "none"
+    capacity = cluster.capacity[machines, 0]
+    pools = begin(job, capacity, change, looks_ahead, last, additions, most)
     go_on = _kernel(rule, pools, keys, learned=last > 0)
     last_s = first_s + or_infinite(rules.limits.simulated_time)
     timelines = []
@@ -97,7 +116,7 @@ def replay_pool(
         after_part(float(timeline["time"][-1]))
     if pools.now["over"][0] < len(job) or (timelines and timelines[-1]["time"][-1] > last_s):
         return None
-    done = _Replayed(job, killed, pools.over, np.array(machines)[:, 0])
+    done = _Replayed(job, killed, pools.over, np.array(machines), list(_resized(cluster)))
     del pools, go_on, keys  # as much memory again as the jobs, which writing needs
     decisions = sum(map(len, timelines))
     now = float(timelines[-1]["time"][-1]) if timelines else 0.0
@@ -106,7 +125,7 @@ def replay_pool(
     if submission.routing.only is None:
         names = [partition.name for partition in cluster.partitions]
         recorder.routed = names, np.where(job["refused"] > 0, -1, job["pool"])
-    _write_timeline(recorder, timelines)
+    _write_timeline(recorder, timelines, done.resized)
     _write(recorder, workload, submission, done)
     recorder.close()
     return PoolRun(decisions, now)
@@ -149,6 +168,18 @@ def _jobs(
     return job, killed
 
 
+def _changes_of(cluster: Cluster, machines: Sequence[int]) -> Any:
+    """Return (C,) the steps of all windows, as `pools.CHANGE`, soonest first.
+
+    Args:
+        cluster: whose windows do not recur.
+        machines: (P,) the machine of each pool.
+    """
+    pool = {machine: row for row, machine in enumerate(machines)}
+    steps = [(step.time_s, pool[step.machine], *step.change) for step in cluster.known_steps()]
+    return records(np.array(steps, CHANGE))
+
+
 def _routed(workload: Workload, cluster: Cluster, demand: Floats) -> Ints:
     """Return (J,) the row of the partition to which each job goes, as `Routing` does; -1: none."""
     found = np.full(len(workload), -1)
@@ -187,21 +218,60 @@ def _kernel(
     rule: PoolRule, pools: Pools, keys: Floats | None, *, learned: bool
 ) -> Callable[[Any], bool]:
     """Return what goes on with the replay until a timeline is full, and says whether it is over."""
-    job, shortest_first = pools.job, rule.overtaking == "head, shortest first"
+    shortest_first = rule.overtaking == "head, shortest first"
     reads = getattr(rule.order, "reads_estimates", True)
     if rule.overtaking in ("all", "all, by start"):
-        order, held = _order(rule, job, keys, learned=learned and reads), no_places(pools)
+        order, held = _order(rule, pools.job, keys, learned=learned and reads), no_places(pools)
         by_start = rule.overtaking == "all, by start"
         return lambda timeline: replay_planned.replay(pools, order, held, by_start, timeline)
-    gaps = no_gaps(len(pools.pool))
     if keys is None or (learned and (reads or shortest_first)):
-        order, line = _order(rule, job, keys, learned=learned and reads), no_line(len(job))
-        return lambda timeline: replay_changing.replay(
-            pools, order, gaps, line, shortest_first, timeline
-        )
-    queue = no_queue(pools, keys, shortest_first=shortest_first)
-    newcomers = np.empty(len(job), np.int64)
-    return lambda timeline: replay_fixed.replay(pools, queue, gaps, newcomers, timeline)
+        order = _order(rule, pools.job, keys, learned=learned and reads)
+        around, after = _in_line(rule, pools, order, shortest_first=shortest_first)
+    else:
+        queue = no_queue(pools, keys, shortest_first=shortest_first)
+        around, after = _in_queue(rule, pools, queue)
+
+    def go_on(timeline: Any) -> bool:
+        left = len(pools.change) - int(pools.now["passed"][0])
+        return (left == 0 or around(timeline)) and after(timeline)
+
+    return go_on
+
+
+_Kernels = tuple[Callable[[Any], bool], Callable[[Any], bool]]
+"""What goes on until the last change of capacity, and what does from then on."""
+
+
+def _in_line(rule: PoolRule, pools: Pools, order: Order, *, shortest_first: bool) -> _Kernels:
+    """Return the kernels for an order that is made anew at every decision."""
+    overtakes, line, ahead = rule.overtaking != "none", no_line(len(pools.job)), _ahead(pools)
+    after, gaps = pools._replace(looks_ahead=overtakes), no_gaps(len(pools.pool))
+    return (
+        lambda timeline: replay_changing.replay_ahead(
+            pools, order, line, ahead, overtakes, shortest_first, timeline
+        ),
+        lambda timeline: replay_changing.replay(after, order, gaps, line, shortest_first, timeline),
+    )
+
+
+def _in_queue(rule: PoolRule, pools: Pools, queue: Queue) -> _Kernels:
+    """Return the kernels for jobs that keep their places."""
+    overtakes, newcomers = rule.overtaking != "none", np.empty(len(pools.job), np.int64)
+    after, gaps, ahead = (
+        pools._replace(looks_ahead=overtakes), no_gaps(len(pools.pool)), _ahead(pools),
+    )  # fmt: skip
+    return (
+        lambda timeline: replay_fixed.replay_ahead(
+            pools, queue, ahead, overtakes, newcomers, timeline
+        ),
+        lambda timeline: replay_fixed.replay(after, queue, gaps, newcomers, timeline),
+    )
+
+
+def _ahead(pools: Pools) -> Plan:
+    """Return plans of the pools, without room if capacity does not change."""
+    changes = len(pools.change)
+    return no_plan(pools.pool["jobs"] if changes else pools.pool["jobs"][:0], changes)
 
 
 def _order(rule: PoolRule, job: Any, keys: Floats | None, *, learned: bool) -> Order:
@@ -218,14 +288,42 @@ def _order(rule: PoolRule, job: Any, keys: Floats | None, *, learned: bool) -> O
     return Order(fixed, KEPT, False, keys, np.zeros(0), nobody)
 
 
-def _write_timeline(recorder: Recorder, timelines: list[Any]) -> None:
-    """Write the rows of the timeline; each part is dropped once it is written."""
+def _resized(cluster: Cluster) -> Iterator[_Resized]:
+    """Yield the same changes as they are recorded, without those that change nothing."""
+    machines, had = MachineCapacity(cluster.capacity), cluster.capacity[:, 0].copy()
+    for change in cluster.known_changes():
+        machines.change(change)
+        (has,) = machines.of(change.machine)
+        more = has - float(had[change.machine])
+        if more:
+            had[change.machine] = has
+            facts = {"running": change.running, "cause": change.cause}
+            capacity = dict(zip(cluster.resources, (has,), strict=True))
+            event = capacity_event(change.time_s, change.machine, capacity, facts)
+            yield _Resized(change.time_s, more, event)
+
+
+def _write_timeline(recorder: Recorder, timelines: list[Any], resized: Sequence[_Resized]) -> None:
+    """Write the rows of the timeline; each part is dropped once it is written.
+
+    A change of capacity stands before the first row of its instant.
+    """
+    changes = deque(resized)
     timelines.reverse()
     while timelines:
         timeline = timelines.pop()
-        if recorder.keeps_timeline:
-            append_rows(recorder.timeline, *(timeline[name] for name in ROW.names or ()))
-            recorder.flush()
+        while changes and changes[0].time <= timeline["time"][-1]:
+            rows = int(np.searchsorted(timeline["time"], changes[0].time))
+            _append_timeline(recorder, timeline[:rows])
+            timeline, change = timeline[rows:], changes.popleft()
+            recorder.change_capacity([recorder.capacity[0] + change.more])
+        _append_timeline(recorder, timeline)
+        recorder.flush()
+
+
+def _append_timeline(recorder: Recorder, timeline: Any) -> None:
+    if recorder.keeps_timeline:
+        append_rows(recorder.timeline, *(timeline[name] for name in ROW.names or ()))
 
 
 def _write(recorder: Recorder, workload: Workload, submission: Submission, done: _Replayed) -> None:
@@ -239,20 +337,21 @@ def _write(recorder: Recorder, workload: Workload, submission: Submission, done:
 
 
 def _reasons(recorder: Recorder, submission: Submission, done: _Replayed) -> Floats:
-    """Return (J,) the numbers of the reasons of what is over; note the refusals as events."""
+    """Return (J,) the numbers of the reasons of what is over; note all events."""
     row = done.over["job"]
     refused, killed = done.job["refused"][row] > 0, done.killed[row]
     reasons = np.zeros(len(row))
-    routing = submission.routing
+    routing, events = submission.routing, [one.event for one in done.resized]
     for place in np.flatnonzero(refused | killed).tolist():
         job = int(row[place])
         if refused[place]:
             task = submission.tasks(job, job + 1)[0]
             text = routing.refusal(task, routing.only) if routing.only else routing.send([task])
-            recorder.events.append((float(done.over["time"][place]), "rejected", job, -1, -1, text))
+            events.append((float(done.over["time"][place]), "rejected", job, -1, -1, text))
             reasons[place] = recorder.reason(text)
         else:
             reasons[place] = recorder.reason(_KILLED)
+    recorder.events += sorted(events, key=_TIME)  # of one instant, changes of capacity stay first
     return reasons
 
 

@@ -29,6 +29,10 @@ FLUSH_EVERY = 4096
 """Decisions between two calls of `flush`."""
 
 
+EventRow = tuple[float, str, int, int, int, str]
+"""(time, kind, job row, task row, machine, detail); a row of -1 means none."""
+
+
 class Outcome(IntEnum):
     """How an allocation ended; see `records.OUTCOMES`."""
 
@@ -104,8 +108,7 @@ class Recorder:
         """Present capacity of each resource."""
         self._capacities: list[tuple[int, list[float]]] = []
         """(length of `timeline` until which it held, an earlier capacity), since it was flushed"""
-        self.events: list[tuple[float, str, int, int, int, str]] = []
-        """(time, kind, job row, task row, machine, detail); a row of -1 means none"""
+        self.events: list[EventRow] = []
 
     def reason(self, text: str) -> int:
         """Return the number that stands for a reason."""
@@ -296,7 +299,7 @@ class Recorder:
         self._capacities.clear()
         return np.repeat(held, np.diff(until, prepend=0), axis=0)
 
-    def _events_frame(self, rows: list[tuple[float, str, int, int, int, str]]) -> pl.DataFrame:
+    def _events_frame(self, rows: list[EventRow]) -> pl.DataFrame:
         import polars as pl
 
         load = self._workload

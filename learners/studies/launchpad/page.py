@@ -138,12 +138,12 @@ def _panel(pool: int, agents: Mapping[str, str], title: str) -> Mark:
     labels = [*rules.values(), *(label.replace(" and SJF", ", SJF") for label in agents.values())]
 
     def points(axes: Any, results: Results, arm: str, label: str, row: float, colour: str) -> None:
-        seeds = len(results.values("value", arm, f"pool {pool}")[0])
-        for seed in range(seeds):
+        seeds = results.seeds("value", arm, f"pool {pool}")
+        for seed in seeds:
             asked = f"value | {arm} | pool {pool} | less=qos | seed={seed} | percent"
             value, reach = distances([results.ask(asked)])
             named = label in axes.get_legend_handles_labels()[1]
-            axes.errorbar(value, [row + 0.1 * (seed - (seeds - 1) / 2)], xerr=reach, fmt="o",
+            axes.errorbar(value, [row + 0.1 * (seed - seeds[-1] / 2)], xerr=reach, fmt="o",
                           markersize=3.5, color=colour, elinewidth=1.0,
                           label=None if named else label)  # fmt: skip
 

@@ -57,13 +57,12 @@ def each_seed(results: Results, case: str, agent: str) -> str:
 
 def _rules(results: Results, case: str) -> list[bool]:
     """Return for each seed whether its training found nothing better than its initial rule."""
-    name, seeds = case.partition(",")[0], len(results.values(SLOWDOWN, judge.SCORER, case)[0])
-    backfill = logs.THEIR_RULES["without" not in case]
+    name, backfill = case.partition(",")[0], logs.THEIR_RULES["without" not in case]
     (parts,) = (log.parts for log in logs.LOGS if log.name == name)
     never = results.facts["never better"]
     return [
         any(logs.Agent(name, part, 0, seed, backfill).name in never for part in parts)
-        for seed in range(seeds)
+        for seed in results.seeds(SLOWDOWN, judge.SCORER, case)
     ]
 
 

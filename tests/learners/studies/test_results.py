@@ -90,6 +90,10 @@ def test_questions_compare_paired_by_item():
         assert found.ask(f"slowdown | agent | 0.7 | {options}").value == pytest.approx(value)
     assert found.ask("sum | agent | 0.7 | total").value == pytest.approx(2 * sums.sum())
     assert found.ask("minutes | ppo") == 12.5
+    alone, power = (found.ask(f"slowdown | agent | 0.7{end}") for end in ("", " | exp"))
+    assert (power.value, power.low, *power.by_seed) == pytest.approx(
+        np.exp([alone.value, alone.low, *alone.by_seed])
+    )
 
 
 def test_a_name_stands_for_the_best_of_some_arms_in_a_case():
@@ -133,6 +137,7 @@ def test_the_share_of_a_gap_is_paired_by_item_and_may_be_negative():
 @pytest.mark.parametrize(
     "question",
     ["minuets", "slowdown | agnet | 0.7", "slowdown | agent | 0.9", "slow | agent | 0.7",
+     "slowdown | agent | 0.7 | item=8",
      "slowdown | agent | 0.7 | lest=SJF", "slowdown | agent | 0.7 | less=SFJ"],
 )  # fmt: skip
 def test_a_question_that_names_nothing_is_refused(question):

@@ -316,8 +316,10 @@ class Results:
         if "won" in told:
             other = self.by_item(asked.metric, told["won"], asked.case)
             return Estimate(float((self.by_item(*where) < other).mean()))
-        one = {name: int(told[name]) for name in ("seed", "item") if name in told}
-        found = self.estimate(*where, against=asked.against, relation=asked.relation, **one)
+        seed, item = (int(told[name]) if name in told else None for name in ("seed", "item"))
+        found = self.estimate(
+            *where, against=asked.against, relation=asked.relation, seed=seed, item=item
+        )
         found = found.exp() if "exp" in told else found
         if "percent" in told:
             of_one = "ratio" in asked.relation or "exp" in told

@@ -341,7 +341,8 @@ class _Rows:
         self, row: Ints, start: Floats, end: Floats, killed: Bools, pool: Ints, ran: Bools
     ) -> None:
         if not ran.all():
-            row, start, end, killed, pool = (a[ran] for a in (row, start, end, killed, pool))
+            row, killed, pool = row[ran], killed[ran], pool[ran]
+            start, end = start[ran], end[ran]
         outcome = np.where(killed, Outcome.KILLED, Outcome.FINISHED)
         count, first = self._submission.workload.instances[row], np.zeros(len(row), np.int64)
         self._recorder.write(

@@ -272,7 +272,7 @@ def counted_resource(resources: Sequence[str]) -> str:
 
 
 def batches(
-    frame: pl.LazyFrame, columns: Sequence[str | pl.Expr], window: RunWindow | None = None
+    frame: pl.LazyFrame, columns: Sequence[Any], window: RunWindow | None = None
 ) -> Iterator[pl.DataFrame]:
     """Read some columns (names or expressions), `BATCH_ROWS` rows of the table at a time.
 

@@ -96,7 +96,7 @@ def canonical_bytes(column: pl.Series) -> bytes | memoryview:
         if not len(column):
             return b""
         if column.null_count() == 0:
-            first = column[0]
+            first: str = column[0]
             if (column == first).all():  # as are most statuses, and all of a chunk
                 return (first.encode() + b"\0") * len(column)
             joined: str = column.str.join("\0").item()

@@ -12,6 +12,7 @@ which is the mean slowdown of an arm in a case, less that of another on the same
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,7 +26,7 @@ from simkit.analysis.intervals import Estimate, Relation, estimate
 from simkit.arrays import Floats, Ints
 from simkit.errors import RunError, did_you_mean
 
-__all__ = ["BOUND", "COLUMNS", "Metric", "Results", "long"]
+__all__ = ["BOUND", "COLUMNS", "Best", "Metric", "Question", "Results", "long"]
 
 COLUMNS: Final = {
     "arm": pl.String, "seed": pl.Int64, "case": pl.String, "item": pl.Int64, "metric": pl.String,
@@ -46,6 +47,30 @@ class Metric:
     total: str
     count: str = ""
     """Empty: each item counts once."""
+
+
+@dataclass(frozen=True)
+class Best:
+    """Arms whose best in each case has a name of its own, such as ``best rule``."""
+
+    metric: str
+    """By whose mean."""
+    arms: Sequence[str]
+    """Those that were judged in a case count."""
+    highest: bool = False
+    """Whether the highest mean is the best."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """``METRIC | ARM | CASE | OPTIONS``, see `Results.ask`."""
+
+    metric: str
+    arm: str
+    case: str
+    options: Mapping[str, str]
+    relation: Relation | Literal["share of the gap"]
+    against: str | None
 
 
 def long(table: pl.DataFrame, metrics: Sequence[str], **index: Any) -> pl.DataFrame:
@@ -87,6 +112,8 @@ class Results:
     """Name → a mean; a metric that is not named here is the mean over items."""
     width: int = 1
     """Items closer than this overlap: those with the same quotient are resampled together."""
+    best: Mapping[str, Best] = field(default_factory=dict)
+    """Name → the arms that it stands for; a question may name it in place of an arm."""
 
     @classmethod
     def read(cls, folder: Path, name: str, **told: Any) -> Results:
@@ -144,8 +171,32 @@ class Results:
         chosen = self.arms(metric, case) if arms is None else list(arms)
         return sorted(chosen, key=lambda arm: self.mean(metric, arm, case))
 
+    def numbers(self, cases: str) -> list[str]:
+        """Return what stands for ``[x]`` in names of cases, as ``[x] %``, the lowest first."""
+        pattern = re.compile(re.escape(cases).replace(r"\[x\]", r"(\d[\d.]*)"))
+        found = map(pattern.fullmatch, self.rows["case"].unique())
+        return sorted((one[1] for one in found if one), key=float)
+
+    def named(self, arm: str, case: str) -> str:
+        """Return the arm that a name of `best` stands for in a case, or the arm itself."""
+        if arm not in self.best:
+            return arm
+        if (arm, case) not in self._chosen:
+            group = self.best[arm]
+            there = set(self.arms(group.metric, case))
+            ranked = self.ranked(group.metric, case, [one for one in group.arms if one in there])
+            if not ranked:
+                raise RunError(f"no results of {arm!r} in {case!r}")
+            self._chosen[arm, case] = ranked[-1 if group.highest else 0]
+        return self._chosen[arm, case]
+
+    @cached_property
+    def _chosen(self) -> dict[tuple[str, str], str]:
+        return {}
+
     def values(self, metric: str, arm: str, case: str = "") -> tuple[Floats, Ints]:
         """Return (S, I) values of an arm, seed by seed, and the (I,) items; else RunError."""
+        arm = self.named(arm, case)
         try:
             return self._cells[metric, arm, case]
         except KeyError:
@@ -218,8 +269,27 @@ class Results:
             raise RunError(f"no results of item {item} of {metric} | {arm} | {case}")
         return sums[rows, here], counts[rows, here], items[here]
 
+    def by_item(self, metric: str, arm: str, case: str = "") -> Floats:
+        """Return (I,) means of each item over the seeds."""
+        sums, counts, _ = self._sums(metric, arm, case)
+        means: Floats = sums.mean(axis=0) / counts.mean(axis=0)
+        return means
+
+    def question(self, text: str) -> Question:
+        """Return a question's parts, with arms for names of `best`; else RunError."""
+        parts = [part.strip() for part in text.split("|")]
+        options = [part for part in parts[2:] if part.partition("=")[0] in _OPTIONS]
+        if len(parts) < 2 or len(parts) - len(options) > 3:
+            raise RunError(f"{text!r} is not METRIC | ARM | CASE | OPTIONS")
+        case = "" if len(parts) - len(options) == 2 else parts[2]
+        told = {name: value for name, _, value in (part.partition("=") for part in options)}
+        how = next((name for name in told if name in (*_RELATIONS, "won")), "")
+        against = self.named(told[how], case) if how else None
+        relation = _RELATIONS.get(how, "mean")
+        return Question(parts[0], self.named(parts[1], case), case, told, relation, against)
+
     def ask(self, question: str) -> Any:
-        """Return the answer to a question: a fact by its name, or an `Estimate`.
+        """Return the answer to a question: a fact by its name or path, or an `Estimate`.
 
         ``METRIC | ARM | CASE | OPTIONS``; the case is left out where it has no name. Options:
         ``less=ARM`` for the difference to another arm; ``over=ARM`` for the ratio of the means, and
@@ -227,33 +297,40 @@ class Results:
         between that arm and the bound that is closed; ``seed=N`` for one training alone, ``item=N``
         for one item; ``exp``: e to the power of the answer, of a mean of logarithms; ``percent``:
         of a ratio by how many percent it is above 1, of the rest hundredths; ``hours``: seconds as
-        hours.
+        hours. Without an interval: ``won=ARM`` for the share of items below another arm's,
+        ``median`` and ``geometric mean`` of the items, and ``total``, over items and seeds.
         """
-        parts = [part.strip() for part in question.split("|")]
-        if len(parts) == 1:
-            if parts[0] in self.facts:
-                return self.facts[parts[0]]
-            raise RunError(f"no fact {parts[0]!r}{did_you_mean(parts[0], self.facts)}")
-        options = [part for part in parts[2:] if part.partition("=")[0] in _OPTIONS]
-        places = parts[2 : len(parts) - len(options)]
-        if len(parts) < 2 or len(places) > 1:
-            raise RunError(f"{question!r} is not METRIC | ARM | CASE | OPTIONS")
-        told = {name: value for name, _, value in (part.partition("=") for part in options)}
-        named = next((name for name in told if name in _RELATIONS), "")
-        relation = _RELATIONS.get(named, "mean")
+        path = [part.strip() for part in question.split("|")]
+        if (fact := self._fact(path)) is not None:
+            return fact
+        if len(path) == 1:
+            raise RunError(f"no fact {question!r}{did_you_mean(question, self.facts)}")
+        asked = self.question(question)
+        where, told = (asked.metric, asked.arm, asked.case), asked.options
+        if "total" in told:
+            return Estimate(float(self._sums(*where)[0].sum()))
+        if "median" in told:
+            return Estimate(float(np.median(self.by_item(*where))))
+        if "geometric mean" in told:
+            return Estimate(float(np.exp(np.log(self.by_item(*where)).mean())))
+        if "won" in told:
+            other = self.by_item(asked.metric, told["won"], asked.case)
+            return Estimate(float((self.by_item(*where) < other).mean()))
+        seed, item = (int(told[name]) if name in told else None for name in ("seed", "item"))
         found = self.estimate(
-            parts[0],
-            parts[1],
-            *places,
-            against=told.get(named),
-            relation=relation,
-            seed=int(told["seed"]) if "seed" in told else None,
-            item=int(told["item"]) if "item" in told else None,
+            *where, against=asked.against, relation=asked.relation, seed=seed, item=item
         )
         found = found.exp() if "exp" in told else found
         if "percent" in told:
-            return found.scaled(100.0, -100.0 if "ratio" in relation or "exp" in told else 0.0)
+            of_one = "ratio" in asked.relation or "exp" in told
+            return found.scaled(100.0, -100.0 if of_one else 0.0)
         return found.scaled(1 / 3600) if "hours" in told else found
+
+    def _fact(self, path: Sequence[str]) -> Any:
+        found: Any = self.facts
+        for name in path:
+            found = found.get(name) if isinstance(found, Mapping) else None
+        return found
 
 
 _RELATIONS: Final[Mapping[str, Relation | Literal["share of the gap"]]] = {
@@ -262,7 +339,10 @@ _RELATIONS: Final[Mapping[str, Relation | Literal["share of the gap"]]] = {
 }  # fmt: skip
 """Options of a question that name another arm → the relation that they ask for."""
 
-_OPTIONS: Final = (*_RELATIONS, "seed", "item", "exp", "percent", "hours")
+_OPTIONS: Final = (
+    *_RELATIONS, "won", "seed", "item", "exp", "percent", "hours", "median", "geometric mean",
+    "total",
+)  # fmt: skip
 
 
 def _asked(

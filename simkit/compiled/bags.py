@@ -6,8 +6,8 @@ It leaves the same rows, in the same order, as the engine does with a policy by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -16,17 +16,8 @@ from simkit.compiled import replay_bags
 from simkit.compiled.machines import JOB, STEP, TASK, Bags, begin
 from simkit.compiled.orders import write_keys
 from simkit.compiled.pools import JOB as POOL_JOB
-from simkit.compiled.replay import (
-    BLOCK,
-    KILLED,
-    Replayed,
-    Resized,
-    in_order,
-    resized,
-    timelines_of,
-    write_timeline,
-)
-from simkit.engine.recorder import CHUNK, EventRow, Outcome, Recorder, Status, append_rows
+from simkit.compiled.replay import BLOCK, KILLED, Decisions, Replayed, in_order, parts_of
+from simkit.engine.recorder import CHUNK, EventRow, Outcome, Recorder, Status
 from simkit.engine.submission import Submission
 from simkit.machine_code import records
 from simkit.policy import Policy, SystemInfo
@@ -40,18 +31,6 @@ from simkit.workload.capacity import MachineCapacity
 from simkit.workload.cluster import Cluster
 
 __all__ = ["replay_bags_of"]
-
-
-class _Given(NamedTuple):
-    """What the rows are made of, besides what happened."""
-
-    recorder: Recorder
-    workload: Workload
-    submission: Submission
-    estimate: Floats
-    """(T,) estimates, s."""
-    killed: Bools
-    """(T,) whether the longest instance of each is killed."""
 
 
 def replay_bags_of(
@@ -69,8 +48,8 @@ def replay_bags_of(
 ) -> Replayed | None:
     """Replay a workload that is in scope, and write its rows.
 
-    Returns None, and writes nothing, if it goes on for longer than the rules' simulated time.
-    `after_part` is called with the time after every 32,768 decisions, before anything is written.
+    Returns None if it goes on for longer than the rules' simulated time; what it has written so far
+    is then worth nothing. `after_part` is called with the time after every 65,536 decisions.
     """
     first_s = float(workload.submit_time_s[0]) if len(workload) else 0.0
     info = SystemInfo(
@@ -94,21 +73,22 @@ def replay_bags_of(
     )  # fmt: skip
     go_on = _kernel(rule, bags, cluster, estimate)
     last_s = first_s + or_infinite(rules.limits.simulated_time)
-    timelines = []
-    for timeline in timelines_of(bags.now, go_on, last_s, _row(len(cluster.resources))):
-        timelines.append(timeline)
-        after_part(float(timeline["time"][-1]))
-    if bags.now["over_jobs"][0] < len(job) or (timelines and timelines[-1]["time"][-1] > last_s):
-        return None
-    decisions = sum(map(len, timelines))
-    now = float(timelines[-1]["time"][-1]) if timelines else 0.0
     recorder.correction = correction
     recorder.capacity = [float(amount) for amount in cluster.capacity.sum(axis=0)]
-    changes = list(resized(cluster))
-    write_timeline(recorder, timelines, changes)
-    _write(_Given(recorder, workload, submission, estimate, killed), bags, changes)
-    recorder.close()
-    return Replayed(decisions, now)
+    rows = _Rows(recorder, submission, cluster, bags, estimate, killed)
+    decisions, over, now = 0, 0, first_s
+    counts = "over_groups", "over_tasks", "over_jobs"
+    for timeline in parts_of(bags.now, go_on, _row(len(cluster.resources)), *counts):
+        now = float(timeline["time"][-1])
+        if now > last_s:
+            return None
+        after_part(now)
+        decisions, over = decisions + len(timeline), over + int(bags.now["over_jobs"][0])
+        rows.write(timeline)
+    if over < len(job):
+        return None
+    rows.close()
+    return Replayed(decisions, now if decisions else 0.0)
 
 
 def _row(resources: int) -> np.dtype[Any]:
@@ -218,89 +198,114 @@ def _table(timeline: Any) -> Floats:
     return table
 
 
-def _write(given: _Given, bags: Bags, changes: Sequence[Resized]) -> None:
-    """Write the rows of all tables but the timeline, a chunk at a time."""
-    recorder, now = given.recorder, bags.now[0]
-    reason, refusals = _reasons(given, bags)
-    recorder.events += in_order([*(change.event for change in changes), *refusals])
-    for first in range(0, int(now["over_groups"]), CHUNK):
-        part = slice(first, min(first + CHUNK, int(now["over_groups"])))
-        _write_allocations(recorder, bags, bags.over_group[part])
-        recorder.flush()
-    for first in range(0, len(bags.task), CHUNK):
-        _write_tasks(given, bags, bags.over_task[first : first + CHUNK])
-        recorder.flush()
-    for first in range(0, len(bags.job), CHUNK):
-        _write_jobs(given, bags, bags.over_job[first : first + CHUNK], reason)
-        recorder.flush()
+class _Rows:
+    """Writes the rows of a replay part by part.
+
+    Args:
+        recorder: to which they go.
+        submission: of the jobs.
+        cluster: all of whose changes are known ahead.
+        bags: what is replayed.
+        estimate: (T,) estimates, s.
+        killed: (T,) whether the longest instance of each is killed.
+    """
+
+    def __init__(
+        self, recorder: Recorder, submission: Submission, cluster: Cluster, bags: Bags,
+        estimate: Floats, killed: Bools,
+    ) -> None:  # fmt: skip
+        load = submission.workload
+        first = load.first_task[:-1]
+        work = np.minimum(bags.task["run"], bags.task["limit"])
+        alone = (np.diff(load.first_task) == 1) & (load.instances[first] == 1)
+        self._recorder, self._submission, self._bags = recorder, submission, bags
+        self._decisions = Decisions(recorder, cluster)
+        self._killed_task, self._single = killed, alone
+        self._longest, self._estimate = (
+            np.maximum.reduceat(column, first) if len(first) else column
+            for column in (work, estimate)
+        )
+        """(J,) run time of the longest instance, and the longest estimate, of each job."""
+        self._killed = np.logical_or.reduceat(killed, first) if len(first) else killed
+
+    def write(self, timeline: Any) -> None:
+        """Write the next rows: (D,) of the timeline, at least one, and what was over by then."""
+        bags, (now,) = self._bags, self._bags.now
+        events = [*self._decisions.write(timeline)]
+        for first in range(0, int(now["over_groups"]), CHUNK):
+            last = min(first + CHUNK, int(now["over_groups"]))
+            self._write_allocations(bags.over_group[first:last])
+        for first in range(0, int(now["over_tasks"]), CHUNK):
+            last = min(first + CHUNK, int(now["over_tasks"]))
+            self._write_tasks(bags.over_task[first:last])
+        for first in range(0, int(now["over_jobs"]), CHUNK):
+            last = min(first + CHUNK, int(now["over_jobs"]))
+            events += self._write_jobs(bags.over_job[first:last])
+        self._recorder.events += in_order(events)
+        self._recorder.flush()
+
+    def close(self) -> None:
+        """Write what is left: changes of capacity after the last decision, and all tables."""
+        self._recorder.events += self._decisions.left()
+        self._recorder.close()
+
+    def _write_allocations(self, ended: Ints) -> None:
+        """Write a row for each piece of groups."""
+        group = self._bags.group[ended]
+        count = group["pieces"]
+        before = np.cumsum(count) - count
+        piece = self._bags.piece[np.repeat(group["first"] - before, count) + np.arange(count.sum())]
+        outcome = np.where(group["killed"] > 0, Outcome.KILLED, Outcome.FINISHED)
+        job = self._bags.task["job"][group["task"]]
+        self._recorder.write(
+            "allocations",
+            *(np.repeat(column, count)
+              for column in (job, group["task"], group["start"], group["end"], outcome)),
+            *(np.ascontiguousarray(piece[name]) for name in ("machine", "first", "count")),
+            np.ones(len(piece), np.int64),
+        )  # fmt: skip
+
+    def _write_tasks(self, ended: Ints) -> None:
+        task = self._bags.task[ended]
+        job = self._bags.job[task["job"]]
+        refused = job["refused"] > 0
+        ready = np.where(refused, np.nan, job["submit"])
+        start, end = (np.ascontiguousarray(task[name]) for name in ("start", "end"))
+        status = _status(refused, self._killed_task[ended])
+        self._recorder.write("tasks", ended, ready, start, end, status)
+
+    def _write_jobs(self, ended: Ints) -> list[EventRow]:
+        """Write jobs; return the refusals."""
+        job, killed, single = self._bags.job[ended], self._killed[ended], self._single[ended]
+        refused, longest = job["refused"] > 0, self._longest[ended]
+        start, end = (np.ascontiguousarray(job[name]) for name in ("start", "end"))
+        run = np.where(single & ~refused, longest, end - start)
+        ideal = np.where(refused | single, np.nan, longest)
+        none, attempts = np.zeros(len(job)), np.where(refused, 0, 1)
+        reason = np.zeros(len(job), np.int64)
+        if killed.any():
+            reason[killed] = self._recorder.reason(KILLED)
+        refusals = [*self._refusals(ended, np.flatnonzero(refused), reason)]
+        self._recorder.write(
+            "jobs", ended, start, end, run, self._estimate[ended], none, none, attempts,
+            _status(refused, killed), reason, ideal,
+        )  # fmt: skip
+        return refusals
+
+    def _refusals(self, ended: Ints, refused: Ints, reason: Ints) -> Iterator[EventRow]:
+        """Yield the events of refused jobs; note the numbers of their reasons."""
+        submission, submit = self._submission, self._bags.job["submit"]
+        only = submission.routing.only
+        assert only is not None
+        for place in refused.tolist():
+            job = int(ended[place])
+            tasks = submission.tasks(job, job + 1)
+            text = next(filter(None, (submission.routing.refusal(task, only) for task in tasks)))
+            reason[place] = self._recorder.reason(text)
+            yield float(submit[job]), "rejected", job, -1, -1, text
 
 
-def _write_allocations(recorder: Recorder, bags: Bags, ended: Ints) -> None:
-    """Write the rows of groups, and of their pieces."""
-    group = bags.group[ended]
-    task, count = group["task"], group["pieces"]
-    killed, finished = float(Outcome.KILLED), float(Outcome.FINISHED)
-    outcome = np.where(group["killed"] > 0, killed, finished)
-    append_rows(
-        recorder.allocations,
-        bags.task["job"][task], task, group["start"], group["end"], outcome, count,
-    )  # fmt: skip
-    before = np.cumsum(count) - count
-    rows = np.repeat(group["first"] - before, count) + np.arange(count.sum())
-    piece = bags.piece[rows]
-    append_rows(
-        recorder.pieces, piece["machine"], piece["first"], piece["count"], np.ones(len(rows))
-    )
-
-
-def _write_tasks(given: _Given, bags: Bags, ended: Ints) -> None:
-    """Write the rows of tasks that are over."""
-    task = bags.task[ended]
-    job = bags.job[task["job"]]
-    refused = job["refused"] > 0
-    ready = np.where(refused, np.nan, job["submit"])
-    status = _status(refused, given.killed[ended])
-    append_rows(given.recorder.tasks, ended, ready, task["start"], task["end"], status)
-
-
-def _write_jobs(given: _Given, bags: Bags, ended: Ints, reason: Floats) -> None:
-    """Write the rows of jobs that are over; `reason` has the numbers of all jobs' reasons."""
-    load, job = given.workload, bags.job[ended]
-    begins, whole = load.first_task[:-1], bags.task
-    work = np.minimum(whole["run"], whole["limit"])
-    first, refused = job["first"], job["refused"] > 0
-    one_instance = load.instances[first] == 1
-    alone = job["tasks"] == 1
-    ideal = np.maximum.reduceat(work, begins)[ended]
-    ideal = np.where(refused | (alone & one_instance), np.nan, ideal)
-    run = np.where(alone & one_instance & ~refused, work[first], job["end"] - job["start"])
-    killed = np.logical_or.reduceat(given.killed, begins)[ended]
-    estimate = np.maximum.reduceat(given.estimate, begins)[ended]
-    none, attempts = np.zeros(len(job)), np.where(refused, 0.0, 1.0)
-    append_rows(
-        given.recorder.jobs, ended, job["start"], job["end"], run, estimate, none, none, attempts,
-        _status(refused, killed), reason[ended], ideal,
-    )  # fmt: skip
-
-
-def _status(refused: Bools, killed: Bools) -> Floats:
+def _status(refused: Bools, killed: Bools) -> Ints:
     """Return (n,) the status of tasks or jobs that are over."""
-    done = np.where(killed, float(Status.KILLED), float(Status.FINISHED))
-    return np.where(refused, float(Status.REJECTED), done)
-
-
-def _reasons(given: _Given, bags: Bags) -> tuple[Floats, list[EventRow]]:
-    """Return (J,) the numbers of the jobs' reasons, and the refusals as events."""
-    recorder, load, job = given.recorder, given.workload, bags.job
-    reasons, refusals = np.zeros(len(job)), []
-    if given.killed.any():
-        killed = np.logical_or.reduceat(given.killed, load.first_task[:-1])
-        reasons[killed] = recorder.reason(KILLED)
-    routing = given.submission.routing
-    assert routing.only is not None
-    for row in np.flatnonzero(job["refused"]).tolist():
-        tasks = given.submission.tasks(row, row + 1)
-        text = next(filter(None, (routing.refusal(task, routing.only) for task in tasks)))
-        refusals.append((float(load.submit_time_s[row]), "rejected", row, -1, -1, text))
-        reasons[row] = recorder.reason(text)
-    return reasons, refusals
+    status: Ints = np.where(killed, Status.KILLED, Status.FINISHED)
+    return np.where(refused, Status.REJECTED, status)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from simkit.analysis.plot_style import COLOURS, SOFT
 from simkit.arrays import Floats
-from simkit.learners.studies.pictures import Figure, draw_line, empty_figure, log_ticks
+from simkit.learners.studies.pictures import Figure, Mark, curve, line, panel, picture
 from simkit.learners.studies.results import Results
 from simkit.learners.studies.schedqrm.classifiers import NETWORK, PAPER, RANDOM
 from simkit.learners.studies.schedqrm.judge import BEST_RULE, REFERENCE, case_of
@@ -135,66 +135,70 @@ def in_single_replays(results: Results, arm: str, log: str) -> str:
 
 # --- pictures -------------------------------------------------------------------------------------
 
-
-def draw_losses(results: Results) -> Figure:
-    """Draw the paper's figure 3: the mean loss of each pass, a line for each draw."""
-    figure = empty_figure(10.4, 3.6)
-    for axes, model, colour in zip(figure.subplots(1, 2), (PAPER, NETWORK), COLOURS, strict=False):
-        curves, passes = results.values("loss", model, "training")
-        axes.plot(passes, curves.T, color=colour, linewidth=1.2)
-        axes.set_title(model, fontsize=9.5)
-        axes.set_xlabel("passes over the examples")
-        axes.set_ylim(bottom=0)
-    figure.axes[0].set_ylabel("mean cross-entropy")
-    return figure
+draw_losses: Final = picture(
+    *(panel(curve("loss", model, "training", color=colour, linewidth=1.2), title=model,
+            xlabel="passes over the examples", ylabel="mean cross-entropy", ylim=(0, None))
+      for model, colour in zip((PAPER, NETWORK), COLOURS, strict=False)),
+    width=10.4, height=3.6,
+)  # fmt: skip
+"""The paper's figure 3: the mean loss of each pass, a line for each draw."""
 
 
 def draw_times(results: Results) -> Figure:
     """Draw measured against predicted burst times of the models that predict one."""
-    models = results.arms("run_time_s", "times")
-    figure = empty_figure(4.4 * len(models), 4.4)
-    for axes, model in zip(np.atleast_1d(figure.subplots(1, len(models))), models, strict=True):
-        x, y = (results.values(name, model, "times")[0][0] for name in ("measured_s", "run_time_s"))
-        axes.scatter(x, y, s=5, alpha=0.35, color=COLOURS[0], linewidths=0, rasterized=True)
-        axes.plot((0, LONGEST_S), (0, LONGEST_S), color=SOFT, linewidth=0.9)
-        ticks = np.linspace(0, LONGEST_S, 6)
-        axes.set(xlim=(0, LONGEST_S), ylim=(0, LONGEST_S * 1.1), xticks=ticks, yticks=ticks,
-                 xlabel="measured, s", ylabel="predicted, s")  # fmt: skip
-        axes.set_title(model, fontsize=9.5)
-    return figure
+    models, ticks = results.arms("run_time_s", "times"), np.linspace(0, LONGEST_S, 6)
+
+    def times(model: str) -> Mark:
+        def draw(axes: Any, results: Results) -> None:
+            x, y = (
+                results.values(name, model, "times")[0][0] for name in ("measured_s", "run_time_s")
+            )
+            axes.scatter(x, y, s=5, alpha=0.35, color=COLOURS[0], linewidths=0, rasterized=True)
+            axes.plot((0, LONGEST_S), (0, LONGEST_S), color=SOFT, linewidth=0.9)
+
+        return draw
+
+    panels = [
+        panel(times(model), title=model, xlabel="measured, s", ylabel="predicted, s", xticks=ticks,
+              yticks=ticks, xlim=(0, LONGEST_S), ylim=(0, LONGEST_S * 1.1))
+        for model in models
+    ]  # fmt: skip
+    return picture(*panels, width=4.4 * len(models), height=4.4)(results)
 
 
-def draw_classes(results: Results) -> Figure:
-    """Draw the paper's figure 4: mean and largest slowdown by class."""
-    figure, number = empty_figure(), np.arange(1, CLASSES + 1)
-    for axes, arm in zip(figure.subplots(1, 2, sharey=True), (REFERENCE, WHOLE), strict=True):
+def _classes(arm: str) -> Mark:
+    def draw(axes: Any, results: Results) -> None:
         mean, largest = (_by_class(results, arm, metric) for metric in ("mean", "largest"))
+        number = np.arange(1, CLASSES + 1)
         axes.bar(number, mean, color=COLOURS[0])
         axes.errorbar(number, mean, [0.0 * mean, largest - mean], fmt="none",
                       ecolor=COLOURS[1], elinewidth=1.0, capsize=2)  # fmt: skip
-        axes.set(xlabel="class of burst time", xticks=number)
-        axes.set_title(LABELS.get(arm, arm), fontsize=9.5)
-    figure.axes[0].set_ylabel("slowdown: mean, and the largest")
-    return figure
+
+    return draw
 
 
-def draw_loads(results: Results) -> Figure:
-    """Draw the paper's figure 5, the slowdown over the load, and its difference to SJF in order."""
-    figure = empty_figure()
-    left, right = figure.subplots(1, 2)
-    arms = ("Packer", "Tetris", "SJF", REFERENCE, BEST_RULE, WHOLE)
-    for colour, arm in zip(COLOURS, arms, strict=True):
-        asked = (f"slowdown | {arm} | {case_of(load)}" for load in LOADS)
-        draw_line(left, results, LOADS, asked, color=colour, label=LABELS.get(arm, arm),
-                  linewidth=1.3)  # fmt: skip
-    left.set(xlabel="load, %", ylabel="mean slowdown")
-    log_ticks(left, [1, 2, 3, 5, 10])
-    left.legend(fontsize=8)
-    for arm, colour in ((BEST_RULE, COLOURS[4]), (WHOLE, COLOURS[5]), (PPO, COLOURS[3])):
-        asked = (f"slowdown | {arm} | {case_of(load)} | less={REFERENCE}" for load in LOADS)
-        draw_line(right, results, LOADS, asked, band=0.12, color=colour, linewidth=1.2,
-                  label=LABELS.get(arm, arm))  # fmt: skip
-    right.axhline(0.0, color=COLOURS[5], linewidth=0.7)
-    right.set(xlabel="load, %", ylabel="slowdown less that of SJF in order")
-    right.legend(fontsize=8)
-    return figure
+_CLASSES: Final[dict[str, Any]] = {"xlabel": "class of burst time", "xticks": range(1, CLASSES + 1)}
+draw_classes: Final = picture(
+    panel(
+        _classes(REFERENCE), title=REFERENCE, ylabel="slowdown: mean, and the largest", **_CLASSES
+    ),
+    panel(_classes(WHOLE), title=LABELS[WHOLE], **_CLASSES),
+    sharey=True,
+)  # fmt: skip
+"""The paper's figure 4: mean and largest slowdown by class."""
+_LOADS: Final = ("Packer", "Tetris", "SJF", REFERENCE, BEST_RULE, WHOLE)
+draw_loads: Final = picture(
+    panel(
+        *(line(f"slowdown | {arm} | [x] %", color=colour, label=LABELS.get(arm, arm), linewidth=1.3)
+          for colour, arm in zip(COLOURS, _LOADS, strict=True)),
+        xlabel="load, %", ylabel="mean slowdown", log=[1, 2, 3, 5, 10], legend={"fontsize": 8},
+    ),
+    panel(
+        *(line(f"slowdown | {arm} | [x] % | less={REFERENCE}", band=0.12, color=colour,
+               label=LABELS.get(arm, arm), linewidth=1.2)
+          for arm, colour in ((BEST_RULE, COLOURS[4]), (WHOLE, COLOURS[5]), (PPO, COLOURS[3]))),
+        level=0.0, xlabel="load, %", ylabel="slowdown less that of SJF in order",
+        legend={"fontsize": 8},
+    ),
+)  # fmt: skip
+"""The paper's figure 5, the slowdown over the load, and its difference to SJF in order."""

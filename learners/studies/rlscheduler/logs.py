@@ -124,22 +124,27 @@ def jobs_of(log: Log) -> PoolJobs:
     return PoolJobs.of(workload_of(log), log.processors)
 
 
-def _by_key(key: Callable[[Floats, Floats, Floats], Floats]) -> Callable[[PoolJobs], Rule]:
-    """Return the order of a key of requested times (at least 1 s), processors and submissions."""
-    return lambda jobs: Rule.by_key(key(jobs.r_s, jobs.processors, jobs.submit_s))
+def _by_key(key: Callable[[PoolJobs], Floats]) -> Callable[[PoolJobs], Rule]:
+    return lambda jobs: Rule.by_key(key(jobs))
 
 
 def _log10(values: Floats) -> Floats:
-    return np.log10(np.maximum(values, 2.0))
+    found: Floats = np.log10(np.maximum(values, 2.0))
+    return found
+
+
+def _f2(jobs: PoolJobs) -> Floats:
+    since = jobs.submit_s - jobs.submit_s[0]
+    return np.sqrt(jobs.r_s) * jobs.processors + 25_600.0 * _log10(since)
 
 
 RULES: Final[Mapping[str, Callable[[PoolJobs], Rule]]] = {
-    "fcfs": _by_key(lambda r, n, s: s),
-    "sjf": _by_key(lambda r, n, s: r),
-    "saf": _by_key(lambda r, n, s: r * n),
-    "log-r-n": _by_key(lambda r, n, s: _log10(r) * n),
-    "r2-n": _by_key(lambda r, n, s: np.maximum(r, 10.0) ** 2 * n),
-    "f2": _by_key(lambda r, n, s: np.sqrt(r) * n + 25_600.0 * _log10(s - s[0])),
+    "fcfs": _by_key(lambda jobs: jobs.submit_s),
+    "sjf": _by_key(lambda jobs: jobs.r_s),
+    "saf": _by_key(lambda jobs: jobs.r_s * jobs.processors),
+    "log-r-n": _by_key(lambda jobs: _log10(jobs.r_s) * jobs.processors),
+    "r2-n": _by_key(lambda jobs: np.maximum(jobs.r_s, 10.0) ** 2 * jobs.processors),
+    "f2": _by_key(_f2),
     "wfp3": Rule.wfp3,
     "saf-p": Rule.saf_p,
     "wfp3-p-n2": Rule.wfp3_p_n2,

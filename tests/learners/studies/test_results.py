@@ -11,7 +11,15 @@ from trainings import workplace
 
 from simkit.analysis.intervals import Estimate, seed_interval, set_interval
 from simkit.errors import RunError
-from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED, SMALLER, Contents, answer, fill
+from simkit.learners.studies.page import (
+    CONFIRMED,
+    NOT_CONFIRMED,
+    SMALLER,
+    Contents,
+    answer,
+    fill,
+    markdown_table,
+)
 from simkit.learners.studies.pictures import curve, line, panel, picture
 from simkit.learners.studies.results import BOUND, Best, Metric, Results, long
 from simkit.learners.studies.trainings import Part, kept_tables
@@ -177,11 +185,6 @@ def test_a_kept_table_is_computed_anew_only_if_what_it_depends_on_differs(worker
 
 def contents(*, small: bool = False) -> Contents:
     functions = {
-        "table": lambda _: [
-            ("", "n", "text"),
-            ("a", "1.5 (1.0 to 2.0)", "x"),
-            ("b", "–", "2 of 3"),
-        ],
         "two": lambda _: 2,
         "holds": lambda _, word: word == "yes",
     }
@@ -191,12 +194,14 @@ def contents(*, small: bool = False) -> Contents:
 def test_holes_are_filled():
     text = fill(
         "{{number: two}} at {{number: commit}} in {{number: minutes : .1f}} min: "
-        "{{number: slowdown | SJF | 0.7 : .0f}}\n{{table: table}}", contents()
+        "{{number: slowdown | SJF | 0.7 : .0f}}", contents()
     )  # fmt: skip
-    assert text.splitlines() == [
-        "2 at abc in 12.5 min: 4", "|  | n | text |", "| --- | ---: | --- |",
-        "| a | 1.5 (1.0 to 2.0) | x |", "| b | – | 2 of 3 |",
-    ]  # fmt: skip
+    assert text == "2 at abc in 12.5 min: 4"
+
+
+def test_columns_of_numbers_are_aligned_right():
+    rows = [("", "n", "text"), ("a", "1.5 (1.0 to 2.0)", "x"), ("b", "–", "2 of 3")]
+    assert markdown_table(rows).splitlines()[1] == "| --- | ---: | --- |"
 
 
 @pytest.mark.parametrize("asked", ["FCFS = last; SJF; agent = ours", "ranked | slowdown | 0.7"])
@@ -217,9 +222,7 @@ def test_rows_are_listed_from_the_results(rows, row, text):
     assert fill(f"{{{{rows: {rows}}}}}\n{row}", contents()).replace("\n", " ") == text
 
 
-@pytest.mark.parametrize(
-    "hole", ["{{table: everybody}}", "{{number: three}}", "{{verdict: hold | yes}}"]
-)
+@pytest.mark.parametrize("hole", ["{{number: three}}", "{{verdict: hold | yes}}"])
 def test_a_hole_that_names_nothing_is_refused(hole):
     with pytest.raises(RunError, match="did you mean|no fact|names|is not"):
         fill(hole, contents())

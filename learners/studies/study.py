@@ -55,6 +55,8 @@ class Study(Generic[Size]):
     """File without its ending → the picture."""
     pages: Sequence[str] = ()
     """Names of the pages, by default the study's own; the first one is returned."""
+    templates: Path = PAGES
+    """Where the pages with their holes are."""
 
     def __call__(self, place: Workplace) -> Path:
         """Do the missing work at full or small size; return the page."""
@@ -98,7 +100,7 @@ class Study(Generic[Size]):
 
     def filled(self, page: str, results: Results, *, small: bool = False) -> str:
         """Return one of the pages with its holes filled."""
-        text = (PAGES / f"{page}.md").read_text("utf-8")
+        text = (self.templates / f"{page}.md").read_text("utf-8")
         head, _, rest = text.partition("\n\n")
         contents = Contents(results, self.functions, small)
         return fill(f"{head}\n\n{SMALL if small else ''}{rest}", contents)

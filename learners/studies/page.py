@@ -13,10 +13,12 @@
     first; ``{{rows: cases | [x] %}}`` has the numbers in names of cases, for ``[x]`` in the row;
     ``{{rows: trainings | METRIC | ARM | CASE}}`` has all of an arm together, and each, with the
     option that ``[by]`` adds to a question.
+``{{table: NAME}}``
+    A table that is not written row by row.
 
 A study's own functions of results are called by their names, with spaces for underscores, and with
-the words that follow: ``{{rows: standings | HPC2N}}``, ``{{number: over the best | 70 : +.0f}}``;
-so is a name of `Results.best`: ``{{number: best rule | HPC2N}}`` is the arm that it stands for.
+the words that follow: ``{{rows: scorers | HPC2N}}``, ``{{number: long jobs | jobs : .1%}}``; so is
+a name of `Results.best`: ``{{number: best rule | HPC2N}}`` is the arm that it stands for.
 A verdict may be one that returns whether a claim is confirmed; rows may be one that returns arms,
 arm → label, or for each row what replaces the words in brackets.
 """
@@ -45,7 +47,7 @@ SMALLER: Final = "not confirmed: smaller"
 """There is an effect in the claimed direction, but not of the claimed size."""
 NOT_CONFIRMED: Final = "not confirmed"
 SIGNS: Final = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
-_HOLE: Final = re.compile(r"\{\{(number|verdict): *(.*?) *\}\}")
+_HOLE: Final = re.compile(r"\{\{(number|verdict|table): *(.*?) *\}\}")
 _ROW: Final = re.compile(r"^\{\{rows: *(.*?) *\}\}\n(.*)$", re.MULTILINE)
 _RULE: Final = re.compile(r"(.*) (>=|<=|>|<) (\S+)")
 
@@ -81,6 +83,8 @@ def fill(text: str, contents: Contents) -> str:
 
     def filled(hole: re.Match[str]) -> str:
         kind, (asked, _, spec) = hole[1], (part.strip() for part in hole[2].partition(" : "))
+        if kind == "table" and (rows := _called(asked, contents)) is not None:
+            return markdown_table(rows)
         try:
             return _filled(kind, asked, spec, contents)
         except RunError:

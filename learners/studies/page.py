@@ -53,13 +53,9 @@ _RULE: Final = re.compile(r"(.*) (>=|<=|>|<) (\S+)")
 
 
 def judged(found: Estimate, sign: str, least: float, no_effect: float = 0.0) -> str:
-    """Return the verdict on an estimate that is claimed to be above or below a number.
+    """Return the verdict on an estimate that is claimed to be ``>=``, ``>``, … a number.
 
-    Args:
-        found: what was measured.
-        sign: ``>=``, ``>``, ``<=`` or ``<``.
-        least: the number claimed.
-        no_effect: the value of no effect, 0 for a difference and 1 for a ratio.
+    The value of no effect is 0 for a difference, and 1 for a ratio.
     """
     sure = found.surely if sign.startswith(">") else found.surely_below
     if not sure(no_effect):

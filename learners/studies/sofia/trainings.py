@@ -186,11 +186,6 @@ def costs(scenario: Scenario, arguments: Mapping[str, Any], *, iterations: int) 
     They take turns in one process, an iteration each, so that other load on the machine affects
     all equally; the first one, which warms the caches, is not counted. ``processor_ms`` is the
     processor time, playing included; a policy that wastes time takes more ``decisions``.
-
-    Args:
-        scenario: with Sofia's workload.
-        arguments: arguments of the learner; those in `WAYS` take precedence.
-        iterations: timed iterations of each way.
     """
     trainings = {arm: sofia(scenario, {**arguments, **way}, seed=0) for arm, way in WAYS.items()}
     rows = []

@@ -34,12 +34,10 @@ def test_data_are_whole_streams_of_each_rule_in_equal_shares(tmp_path):
     here = workplace(tmp_path)
     combo, alone = Data(here, "combo", WHERE), Data(here, "qos", WHERE)
     make([combo, alone], 3)
-    one = read_dataset(alone.path)
-    assert one.names == ("qos",)
+    one, mixed = read_dataset(alone.path), read_dataset(combo.path)
     hours = [one.passed_s[one.episode == each].sum() / 3600 for each in np.unique(one.episode)]
     assert hours == pytest.approx([60.0] * 3)
-    mixed = read_dataset(combo.path)
-    assert sorted(mixed.names) == sorted(MIXES["combo"])
+    assert (one.names, sorted(mixed.names)) == (("qos",), sorted(MIXES["combo"]))
     acted = mixed.action >= 0
     shares = np.bincount(mixed.behaviour[acted]) / acted.sum()
     assert shares == pytest.approx(0.25, abs=0.15)  # whole episodes of some 25 decisions

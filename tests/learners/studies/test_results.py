@@ -40,25 +40,22 @@ def results(**facts) -> Results:
     return Results(rows, facts, {"slowdown": Metric("sum", "jobs")})
 
 
-def test_a_rule_alone_has_the_interval_over_items():
+def test_the_interval_is_that_over_items_and_several_seeds_widen_it_as_errors_add_up():
     found = results()
-    sums, jobs = (found.values(name, "SJF", "0.7")[0] for name in ("sum", "jobs"))
-    mine, over_items = found.ask("slowdown | SJF | 0.7"), set_interval(sums[0], jobs[0])
-    assert mine.value == pytest.approx(sums.sum() / jobs.sum())
-    assert (mine.low, mine.high) == (over_items.low, over_items.high)
-    assert mine.by_seed == ()
-
-
-def test_several_seeds_widen_the_interval_as_errors_add_up():
-    found = results()
-    sums, jobs = (found.values(name, "agent", "0.7")[0] for name in ("sum", "jobs"))
-    mine = found.ask("slowdown | agent | 0.7")
-    over_items = set_interval(sums.mean(axis=0), jobs[0])
-    over_seeds = seed_interval(np.array(mine.by_seed))
-    assert mine.by_seed == tuple((sums.sum(axis=1) / jobs.sum(axis=1)).tolist())
-    assert mine.high - mine.value == pytest.approx(
-        np.hypot(over_items.high - mine.value, over_seeds.high - np.mean(mine.by_seed))
-    )
+    for arm in ("SJF", "agent"):
+        sums, jobs = (found.values(name, arm, "0.7")[0] for name in ("sum", "jobs"))
+        mine, over_items = (
+            found.ask(f"slowdown | {arm} | 0.7"),
+            set_interval(sums.mean(axis=0), jobs[0]),
+        )
+        assert mine.value == pytest.approx(sums.sum() / jobs.sum())
+        reach = over_items.high - mine.value
+        if arm == "agent":
+            assert mine.by_seed == tuple((sums.sum(axis=1) / jobs.sum(axis=1)).tolist())
+            reach = np.hypot(
+                reach, seed_interval(np.array(mine.by_seed)).high - np.mean(mine.by_seed)
+            )
+        assert mine.high - mine.value == pytest.approx(reach)
 
 
 def test_means_alone_keep_their_published_interval_and_widen_it_by_the_seeds():
@@ -127,19 +124,17 @@ def test_the_share_of_a_gap_is_paired_by_item_and_may_be_negative():
         arm=pl.lit(BOUND), seed=pl.lit(None, pl.Int64),
         value=pl.when(metric="sum").then(pl.col("value") / 2).otherwise("value"),
     )  # fmt: skip
-    found = Results(pl.concat([rows, least]), {}, {"slowdown": Metric("sum", "jobs")})
+    found = replace(results(), rows=pl.concat([rows, least]))
     mine, rule, bound = (
         found.values("sum", arm, "0.7")[0].mean(axis=0) for arm in ("agent", "SJF", BOUND)
     )
-    closed = found.ask("slowdown | agent | 0.7 | gap=SJF")
-    assert closed.value == pytest.approx((rule - mine).sum() / (rule - bound).sum())
-    assert closed.low < closed.value < closed.high
+    gains = found.rows.filter(metric="sum").with_columns(value=-pl.col("value"))
+    for each, metric in ((found, "slowdown"), (Results(gains), "sum")):
+        closed = each.ask(f"{metric} | agent | 0.7 | gap=SJF")
+        assert closed.value == pytest.approx((rule - mine).sum() / (rule - bound).sum())
+        assert closed.low < closed.value < closed.high
     assert found.ask("slowdown | FCFS | 0.7 | gap=SJF").high < 0
     assert found.ask("slowdown | bound | 0.7 | gap=SJF").value == pytest.approx(1.0)
-    gains = found.rows.filter(metric="sum").with_columns(value=-pl.col("value"))
-    closed_gain = Results(gains).ask("sum | agent | 0.7 | gap=SJF")
-    assert closed_gain.value == pytest.approx(closed.value)
-    assert closed_gain.low < closed_gain.value < closed_gain.high
 
 
 @pytest.mark.parametrize(

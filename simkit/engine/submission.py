@@ -222,11 +222,16 @@ class Routing:
             )
 
     def _most_instances(self, request: Floats, partition: Partition) -> Ints:
-        """Return (n,): how many instances of (n, R) requests a partition's machines ever hold."""
+        """Return how many instances of (n, R) requests a partition's machines ever hold.
+
+        The result has shape (n,), or (1,) if all requests are the same.
+        """
         column = {name: row for row, name in enumerate(self._workload.resources)}
         of_cluster = [column.get(name, -1) for name in self._cluster.resources]
-        one = request.shape[1] == 1  # sorted much faster as plain numbers
-        kinds, kind = np.unique(request, axis=None if one else 0, return_inverse=True)
+        if request.strides[0] == 0:
+            request = request[:1]  # one row, repeated
+        axis = None if request.shape[1] == 1 else 0  # plain numbers are sorted much faster
+        kinds, kind = np.unique(request, axis=axis, return_inverse=True)
         rows = kinds.reshape(-1, request.shape[1]).tolist()
         asked = [tuple([row[at] if at >= 0 else 0.0 for at in of_cluster]) for row in rows]
         most = [self._cluster.most_instances(row, partition.machines) for row in asked]

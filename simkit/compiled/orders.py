@@ -41,7 +41,7 @@ class Order(NamedTuple):
 def _either(number: int, this: Formula, other: Formula) -> Formula:
     """Return what calls a formula for its number, and another function for other numbers."""
 
-    def key(formula: int, *numbers: float) -> float:
+    def key(formula: int, *numbers: float) -> Any:
         return this(*numbers) if formula == number else other(formula, *numbers)
 
     return inner(key)
@@ -68,7 +68,8 @@ _changing_key: Final = _by_number(formulas.CHANGING)
 def key_of(formula: int, job: Any, row: int) -> float:
     """Return the key that a job keeps, from its record."""
     one, since = job[row], job[row].submit - job[0].submit
-    return _fixed_key(formula, min(one.estimate, ENDLESS_S), one.demand, since, row)
+    key: float = _fixed_key(formula, min(one.estimate, ENDLESS_S), one.demand, since, row)
+    return key
 
 
 @compiled

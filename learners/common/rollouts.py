@@ -19,8 +19,8 @@ from torch import Tensor
 
 from simkit.agent.encoder import Numbers
 from simkit.arrays import Bools, Floats, Ints
-from simkit.learners.common.compiled import kernel
 from simkit.learners.common.games import EndlessGames, Games, Rule, Source, results_of
+from simkit.learners.networks import compact
 from simkit.learners.networks.build import ActorCritic, Network, SetScorer
 from simkit.learners.networks.distributions import log_probability, masked_log_softmax, sample
 from simkit.machine_code import is_there
@@ -255,7 +255,7 @@ def _look(
     seen, allowed = games.observe(), games.mask()
     actor = network.actor if isinstance(network, ActorCritic) else network
     if device == "cpu" and isinstance(actor, SetScorer) and actor.shape.items in LARGE and _fast():
-        logits, summary = kernel("networks.compact").with_summary(actor, seen, allowed)
+        logits, summary = compact.with_summary(actor, seen, allowed)
     else:
         logits, summary = actor.with_summary(torch.from_numpy(seen).to(device))
     if isinstance(network, ActorCritic):

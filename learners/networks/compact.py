@@ -1,9 +1,8 @@
 """A scorer of sets over the items that are there, for rollouts: empty places cost nothing.
 
 A log's queue fills some ten of 64 places. The items of all games become the rows of one matrix,
-which torch multiplies; what is between the products is compiled. The numbers are those of
-`SetScorer.with_summary`, to the bit wherever a product's rows do not depend on their number, as
-those of MKL do not if there are sixteens of them.
+which torch multiplies. The numbers are those of `SetScorer.with_summary`, to the bit wherever a
+product's rows do not depend on their number, as those of MKL do not if there are sixteens of them.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from torch import Tensor
 
 from simkit.agent.encoder import Numbers
 from simkit.arrays import Bools, Ints
-from simkit.learners.common.compiled import lean
 from simkit.learners.networks.build import SetScorer
+from simkit.machine_code import compiled
 
 __all__ = ["with_summary"]
 
@@ -37,35 +36,37 @@ def with_summary(
         allowed: (B, M · scores + others). The logits of an empty place that is not allowed are 0.
     """
     shape, count = scorer.shape, len(seen)
-    most = count * shape.items + 2 * SIXTEEN
-    decision, place = np.empty(most, np.int32), np.empty(most, np.int32)
-    features = np.empty((most, shape.features), np.float32)
-    chosen = allowed[:, : shape.items * shape.scores]
-    found = _find(seen, chosen, shape.context, shape.items, decision, place, features)
+    most, scored = count * shape.items + 2 * SIXTEEN, shape.items * shape.scores
+    where, features = np.empty((2, most), np.int64), np.empty((most, shape.features), np.float32)
+    found = _find(seen, allowed[:, :scored], shape.context, shape.items, where, features)
     rows = -(-(found + 2) // SIXTEEN) * SIXTEEN  # two for the sums
     features[found:rows] = 0.0
-    decision, place = decision[:found], place[:found]
+    decision, place = where[:, :found]
     context = scorer.context(torch.from_numpy(seen[:, : shape.context]))
     each = scorer.item(torch.from_numpy(features[:rows]))
-    mean = torch.empty((count, shape.hidden))
-    _join(each.numpy(), context.numpy(), features, decision, place, mean.numpy(), shape.items)
+    mean = np.empty((count, shape.hidden), np.float32)
+    _join(each.numpy(), context.numpy(), features, where, mean, found, shape.items)
+    mean_of_places = torch.from_numpy(mean)
     combined = scorer.beside(each)
-    _add(combined.numpy(), scorer.together(mean).numpy(), decision)
-    scores, logits = scorer.score(combined), torch.zeros((count, shape.outputs))
-    _put(scores.numpy(), decision, place, shape.items, logits.numpy())
-    summary = torch.cat((mean, torch.relu(context)), dim=-1)
+    combined[:found] += scorer.together(mean_of_places)[torch.from_numpy(decision)]
+    scores = scorer.score(combined.relu_()).numpy()
+    logits = np.zeros((count, shape.outputs), np.float32)
+    for score in range(shape.scores):
+        logits[decision, score * shape.items + place] = scores[:found, score]
+    summary = torch.cat((mean_of_places, torch.relu(context)), dim=-1)
     if shape.others:
-        others = scorer.other_score(torch.relu(scorer.other(summary)))
-        logits[:, shape.items * shape.scores :] = others
-    return logits, summary
+        logits[:, scored:] = scorer.other_score(torch.relu(scorer.other(summary))).numpy()
+    return torch.from_numpy(logits), summary
 
 
-@lean
+@compiled
 def _find(
-    seen: Numbers, allowed: Bools, context: int, items: int, decision: Ints, place: Ints,
-    features: Numbers,
-) -> int:  # fmt: skip
-    """Find the items that are there or may be chosen; return how many, decision by decision."""
+    seen: Numbers, allowed: Bools, context: int, items: int, where: Ints, features: Numbers
+) -> int:
+    """Find the items that are there or may be chosen; return how many.
+
+    `where` becomes the decision and the place of each.
+    """
     found, width = 0, features.shape[1]
     for one in range(seen.shape[0]):
         for item in range(items):
@@ -74,30 +75,30 @@ def _find(
             for action in range(item, allowed.shape[1], items):
                 wanted = wanted or allowed[one, action]
             if wanted:
-                decision[found], place[found] = one, item
+                where[0, found], where[1, found] = one, item
                 for k in range(width):
                     features[found, k] = seen[one, first + k]
                 found += 1
     return found
 
 
-@lean
+@compiled
 def _join(
-    each: Numbers, context: Numbers, features: Numbers, decision: Ints, place: Ints, mean: Numbers,
+    each: Numbers, context: Numbers, features: Numbers, where: Ints, mean: Numbers, rows: int,
     items: int,
 ) -> None:  # fmt: skip
     """Make max(0, item + context) of each row, and fill the mean over all places of a decision.
 
     Places are added up by sixteens, and then these, as torch does for up to 256 of them.
     """
-    none, rows, row = np.float32(0.0), decision.shape[0], 0
+    none, row = np.float32(0.0), 0
     part, total = each[rows], each[rows + 1]
     for one in range(mean.shape[0]):
         total[:] = none
-        while row < rows and decision[row] == one:
+        while row < rows and where[0, row] == one:
             part[:] = none
-            sixteen = place[row] // SIXTEEN
-            while row < rows and decision[row] == one and place[row] // SIXTEEN == sixteen:
+            sixteen = where[1, row] // SIXTEEN
+            while row < rows and where[0, row] == one and where[1, row] // SIXTEEN == sixteen:
                 there = features[row, 0]
                 for k in range(part.shape[0]):
                     each[row, k] = max(each[row, k] + context[one, k], none)
@@ -107,20 +108,3 @@ def _join(
                 total[k] += part[k]
         for k in range(part.shape[0]):
             mean[one, k] = total[k] / np.float32(items)
-
-
-@lean
-def _add(combined: Numbers, together: Numbers, decision: Ints) -> None:
-    """Make max(0, combined + together) of each row."""
-    none = np.float32(0.0)
-    for row in range(decision.shape[0]):
-        for k in range(combined.shape[1]):
-            combined[row, k] = max(combined[row, k] + together[decision[row], k], none)
-
-
-@lean
-def _put(scores: Numbers, decision: Ints, place: Ints, items: int, logits: Numbers) -> None:
-    """Put the scores of the rows where they belong."""
-    for row in range(decision.shape[0]):
-        for k in range(scores.shape[1]):
-            logits[decision[row], k * items + place[row]] = scores[row, k]

@@ -147,11 +147,6 @@ def policies(_: Results) -> list[str]:
     return list(setting.POLICIES)
 
 
-def everyone(results: Results, case: str) -> list[str]:
-    """Return the policies that were run in a case."""
-    return results.arms("value_ratio", case)
-
-
 def above(results: Results, *question: str) -> str:
     """Return whether a difference is above 0, and the difference in points."""
     found = results.ask(" | ".join((*question, "percent")))

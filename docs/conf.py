@@ -19,7 +19,7 @@ copyright = "the simkit authors"
 release = version = version_of("simkit-cluster")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "reproductions/templates"]
 default_role = "code"
 myst_heading_anchors = 3
 myst_enable_extensions = ["deflist", "colon_fence"]

@@ -1,36 +1,47 @@
 """Comparison of heuristics on a pool powered by wind and solar, for power-modulated.md.
 
-    python docs/reproductions/power_modulated.py FOLDER --rows rows.csv
-    python docs/reproductions/power_modulated.py FOLDER --rows rows.csv --page
+    python docs/reproductions/power_modulated.py FOLDER --pages PAGES --work WORK
 
 FOLDER contains swf/ and power/, with the file names in `power_modulated_setting` and
-`gleamm_exceedance`. The first command runs everything that is not yet in the rows, and adds one row
-per run. It can be stopped at any time. It finishes one seed of all cells before the next seed. The
-second command writes the page's tables and figures and the summary power-modulated.csv.
+`gleamm_exceedance`. The command runs everything that is not yet in WORK, and writes the page, its
+picture and its tables. It can be stopped at any time. It finishes one seed of all cells before the
+next seed.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
+from typing import Any, Final
 
+import polars as pl
+import power_modulated_page as page
 import power_modulated_setting as setting
-from power_modulated_runs import CELL, MEASURES, Cell, rows_of
+from power_modulated_runs import CELL, Cell, rows_of
 
-from simkit.learners.studies.trainings import made
+from simkit.learners.studies.study import Study
+from simkit.learners.studies.trainings import Part, kept_tables
+from simkit.training import Workplace
 
-RATES = (20, 40, 60, 80, 100, 120)
 CHECKED_RATES, CHECKED_LOGS = (60, 80, 100, 120), ("synthetic", "sdsc-sp2", "hpc2n")
-SEEDS, CHECKED_SEEDS = 10, 3
-JOBS, SAMPLE_JOBS, OPEN_JOBS, QUICK_JOBS = 10_000, 3_000, 2_000, 1_000
-COLUMNS = (*CELL, "policy", *MEASURES, "seconds", "commit")
+CHECKED_SEEDS, CHECKED_JOBS = 3, 1_000
+SAMPLE_JOBS, OPEN_JOBS = 3_000, 2_000
 Work = Iterator[tuple[Cell, list[str]]]
 """Cells, and the policies to run on each."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much to run."""
+
+    seeds: int
+    jobs: int
+    """Of a window."""
+    folder: Path
+    """Of the data."""
 
 
 def design(seeds: int, jobs: int) -> Work:
@@ -38,13 +49,13 @@ def design(seeds: int, jobs: int) -> Work:
     policies = [*setting.POLICIES]
     for seed in range(seeds):
         for rate, log, power, battery in product(
-            RATES, setting.LOGS, setting.PLACES, (False, True)
+            setting.RATES, setting.LOGS, setting.PLACES, (False, True)
         ):
             size = min(jobs, SAMPLE_JOBS) if log == "intrepid" else jobs
             yield Cell(seed, log, power, battery, rate, size), policies
         for level, rate in product(setting.LEVELS, (100, 120)):
             yield Cell(seed, "synthetic", level, False, rate, jobs), policies
-        for rate, log in product(RATES, ("synthetic", "sdsc-sp2")):
+        for rate, log in product(setting.RATES, ("synthetic", "sdsc-sp2")):
             # an endless queue is searched as a whole: fewer jobs, or it never ends
             size = min(jobs, OPEN_JOBS)
             yield Cell(seed, log, "dallas", False, rate, size, "open"), policies
@@ -53,12 +64,10 @@ def design(seeds: int, jobs: int) -> Work:
                 yield Cell(seed, log, "dallas", True, 80, None), policies
 
 
-def quick() -> Work:
-    """Yield the part of the design that shows its steps in some minutes."""
-    for cell, policies in design(2, QUICK_JOBS):
-        few = cell.log in ("sdsc-sp2", "synthetic") and cell.power in ("dallas", *setting.LEVELS)
-        if few and not cell.battery and cell.jobs:
-            yield cell, policies
+def is_quick(cell: Cell) -> bool:
+    """Return whether a cell is of the part that shows the steps of the design in some minutes."""
+    few = cell.log in ("sdsc-sp2", "synthetic") and cell.power in ("dallas", *setting.LEVELS)
+    return few and not cell.battery and cell.jobs is not None
 
 
 def checks(seeds: int, jobs: int) -> Work:
@@ -74,48 +83,53 @@ def checks(seeds: int, jobs: int) -> Work:
             yield cell, [*setting.ORDERS, *setting.COMMON, *setting.STEPWISE]
 
 
-def campaign(planned: Work, path: Path, folder: Path, workers: int) -> None:
-    """Run what is missing of the work, and add its rows to the table cell by cell."""
-    done = set()
-    if path.exists():
-        with path.open(newline="") as file:
-            done = {tuple(row[name] for name in (*CELL, "policy")) for row in csv.DictReader(file)}
-    with path.open("a", newline="") as file, ProcessPoolExecutor(workers) as pool:
-        table = csv.DictWriter(file, COLUMNS)
-        if not done:
-            table.writeheader()
-        running = [
-            pool.submit(rows_of, cell, names, folder)
-            for cell, policies in planned
-            if (names := [name for name in policies if (*cell.key, name) not in done])
-        ]
-        for number, cell_rows in enumerate(as_completed(running), 1):
-            table.writerows({**row, "commit": made()["commit"]} for row in cell_rows.result())
-            file.flush()
-            print(f"{number} of {len(running)} cells", flush=True)
+def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """Run what is missing: about thirty hours of one core in the full version."""
+    work = [one for one in design(size.seeds, size.jobs) if not place.quick or is_quick(one[0])]
+    if not place.quick:
+        work += checks(min(size.seeds, CHECKED_SEEDS), min(size.jobs, CHECKED_JOBS))
+    parts = [
+        Part(f"{cell.log} {number}", [asdict(cell), names], rows_of, (cell, names, size.folder))
+        for number, (cell, names) in enumerate(work)
+    ]
+    runs = pl.concat(kept_tables(place, parts), how="diagonal_relaxed")
+    return summary(runs.unique([*CELL, "policy"], keep="first", maintain_order=True))
+
+
+def summary(runs: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """Return the long table and the facts of runs: a row a run."""
+    played = runs.filter(pl.col("policy") != "bound")
+    commits = ", ".join(f"`{name}`" for name in sorted(set(played["commit"])))
+    hours = played["seconds"].sum() / 3600
+    return page.long_rows(runs), {"runs": len(played), "hours": hours, "commits": commits}
+
+
+def study(folder: Path, seeds: int = 10, jobs: int = 10_000) -> Study[Size]:
+    """Return the study with the data in a folder."""
+    return Study(
+        "power-modulated", Size(seeds, jobs, folder), Size(2, 1_000, folder), measure, page=page,
+        pictures={"power-modulated": page.draw}, templates=HERE / "templates",
+    )  # fmt: skip
+
+
+HERE: Final = Path(__file__).resolve().parent
 
 
 def main() -> None:
-    """Run the comparison, or write its page."""
+    """Run the comparison, and write its page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("folder", type=Path, help="folder with swf/ and power/")
-    parser.add_argument("--rows", type=Path, required=True, help="table of results, a row a run")
-    parser.add_argument("--seeds", type=int, default=SEEDS, help=f"default: {SEEDS}")
-    parser.add_argument("--jobs", type=int, default=JOBS, help=f"of a window; default: {JOBS}")
+    parser.add_argument("--pages", type=Path, default=HERE, help="receives page and tables")
+    parser.add_argument("--work", type=Path, required=True, help="keeps results, a table a cell")
+    parser.add_argument("--seeds", type=int, default=10, help="default: 10")
+    parser.add_argument("--jobs", type=int, default=10_000, help="of a window; default: 10000")
     parser.add_argument("--quick", action="store_true", help="small windows of two logs, 2 seeds")
-    parser.add_argument("--checks", action="store_true", help="the noise floor and algorithm 2")
     parser.add_argument("--workers", type=int, default=2, help="processes; default: 2")
-    parser.add_argument("--page", action="store_true", help="write the page from the rows")
     given = parser.parse_args()
-    if given.page:
-        from power_modulated_page import write_page
-
-        write_page(given.rows, Path(__file__).resolve().parent)
-        return
-    planned = quick() if given.quick else design(given.seeds, given.jobs)
-    if given.checks:
-        planned = checks(min(given.seeds, CHECKED_SEEDS), min(given.jobs, QUICK_JOBS))
-    campaign(planned, given.rows, given.folder, given.workers)
+    place = Workplace(given.pages, given.work, given.quick, given.workers, print)
+    for each in (place.pages, place.work):
+        each.mkdir(parents=True, exist_ok=True)
+    study(given.folder, given.seeds, given.jobs)(place)
 
 
 if __name__ == "__main__":

@@ -6,13 +6,15 @@ import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import process_time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import polars as pl
 import power_modulated_setting as setting
 
 from simkit.analysis.value_bound import BoundJobs, Capacity, value_bound
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
+from simkit.learners.studies.trainings import made
 from simkit.policy import Policy
 from simkit.policy.estimates import Actual
 from simkit.power.site import Site
@@ -23,9 +25,6 @@ from simkit.results.run_writer import MemoryWriter
 from simkit.results.timeline import timeline_integrals
 from simkit.rules import AdmissionRule, Rules
 from simkit.workload import Workload
-
-if TYPE_CHECKING:
-    import polars as pl
 
 RULES = {
     "5 + 144": Rules(admission=AdmissionRule(slots=setting.READY, backlog=setting.WAITING)),
@@ -59,14 +58,9 @@ class Cell:
     pools: str = "5 + 144"
     units: int = 10
 
-    @property
-    def key(self) -> tuple[str, ...]:
-        """What a row of the table of results says of it."""
-        return tuple(map(str, self.facts().values()))
-
     def facts(self) -> Row:
         """Return the columns that name it."""
-        window = "whole" if self.jobs is None else self.jobs
+        window = "whole" if self.jobs is None else str(self.jobs)
         battery = "yes" if self.battery else "no"
         told = {**asdict(self), "battery": battery, "window": window}
         return {name: told[name] for name in CELL}
@@ -76,7 +70,7 @@ CELL = ("seed", "log", "power", "battery", "rate", "window", "pools", "units")
 """Columns that name a cell."""
 
 
-def rows_of(cell: Cell, policies: list[str], folder: Path) -> list[Row]:
+def rows_of(cell: Cell, policies: list[str], folder: Path) -> pl.DataFrame:
     """Run policies on a cell and return a row of results each; the work of one process.
 
     A cell of the design with seed 0 has another row, of what no policy exceeds; not with a battery,
@@ -89,16 +83,16 @@ def rows_of(cell: Cell, policies: list[str], folder: Path) -> list[Row]:
     """
     jobs = setting.workload(cell.log, cell.rate / 100, cell.seed, cell.jobs, cell.units, folder)
     site = setting.site(cell.power, cell.battery, jobs, cell.seed, folder)
-    rows = []
+    rows, told = [], {**cell.facts(), "commit": made()["commit"]}
     for name in policies:
         begin = process_time()
         run = replay(jobs, site, setting.ALL_POLICIES[name](), cell)
         seconds = round(process_time() - begin, 3)
-        rows.append({**cell.facts(), "policy": name, **measures(run, cell), "seconds": seconds})
+        rows.append({**told, "policy": name, **measures(run, cell), "seconds": seconds})
     usual = policies == [*setting.POLICIES] and cell.jobs is not None and cell.seed == 0
     if usual and not cell.battery:
-        rows.append({**cell.facts(), "policy": "bound", **upper_bound(run, jobs)})
-    return rows
+        rows.append({**told, "policy": "bound", **upper_bound(run, jobs)})
+    return pl.DataFrame(rows, infer_schema_length=None)
 
 
 def replay(jobs: Workload, site: Site | None, policy: Policy, cell: Cell) -> Run:
@@ -161,8 +155,6 @@ def held_while_waiting(line: pl.LazyFrame, span: tuple[float, float]) -> float |
     What is missing to 1 are processors that no waiting job can use: the free ones are too few,
     the GPUs beside them are taken, or power is about to fall.
     """
-    import polars as pl
-
     until = pl.col("time_s").shift(-1).fill_null(span[1])
     seconds = until.clip(*span) - pl.col("time_s").clip(*span)
     held = pl.col("allocated_processors")

@@ -49,6 +49,8 @@ from simkit.workload.transform import (
 
 Floats = npt.NDArray[np.float64]
 
+RATES = (20, 40, 60, 80, 100, 120)
+"""Offered loads in % of the whole pool."""
 HORIZON_S = 48 * HOUR_S
 LONGEST_S = 30 * HOUR_S
 READY, WAITING = 5, 144

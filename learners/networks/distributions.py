@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from simkit.arrays import Ints
+from simkit.learners.networks.inference import draws
 
 __all__ = [
     "clipped_gain", "entropy", "log_probability", "masked_log_softmax", "ragged_log_softmax",
@@ -66,12 +67,7 @@ def sample(log_probabilities: Tensor, rng: np.random.Generator) -> Ints:
     NumPy's generator draws one number per row, so that the same seed draws the same actions on
     every device.
     """
-    below = log_probabilities.double().exp().cpu().numpy().cumsum(axis=1)
-    drawn = rng.random(len(below)) * below[:, -1]
-    actions = (below <= drawn[:, None]).sum(axis=1)
-    # rounding may put a draw past the last allowed action
-    limited: Ints = np.minimum(actions, (below < below[:, -1:]).sum(axis=1))
-    return limited
+    return draws(log_probabilities.double().exp().cpu().numpy(), rng)
 
 
 def reinforce_gain(log_probability: Tensor, advantage: Tensor) -> Tensor:

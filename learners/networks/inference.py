@@ -11,13 +11,13 @@ from typing import Final, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from simkit.arrays import Bools, Floats
+from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import RunError
 from simkit.learners.networks.shapes import PerceptronShape, SetScorerShape
 
 __all__ = [
-    "LARGEST_FLOW", "PlainNetwork", "WeightedScorer", "masked_log_softmax", "plain_network",
-    "split_weights", "weight_sizes",
+    "LARGEST_FLOW", "PlainNetwork", "WeightedScorer", "draws", "masked_log_softmax",
+    "plain_network", "split_weights", "weight_sizes",
 ]  # fmt: skip
 
 Array = npt.NDArray[np.floating]
@@ -62,6 +62,16 @@ def masked_log_softmax(logits: Array, allowed: Bools | None = None) -> Array:
     shifted = logits - logits.max(axis=-1, keepdims=True)
     result: Array = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     return result
+
+
+def draws(chances: Floats, rng: np.random.Generator) -> Ints:
+    """Return (N,) an action for each row of (N, A) chances; one without a chance is never drawn."""
+    below = chances.cumsum(axis=1)
+    drawn = rng.random(len(below)) * below[:, -1]
+    actions = (below <= drawn[:, None]).sum(axis=1)
+    # rounding may put a draw past the last allowed action
+    limited: Ints = np.minimum(actions, (below < below[:, -1:]).sum(axis=1))
+    return limited
 
 
 class _PlainPerceptron:

@@ -3,17 +3,22 @@
 ``{{number: QUESTION : FORMAT}}``
     The answer to a question, see `Results.ask`. The format is that of Python for a number, by
     default ``.2f``; further words: ``±`` adds the interval, ``low`` and ``high`` give a bound
-    alone, ``seeds`` lists the training seeds, ``?`` gives a dash for what was not measured.
+    alone, ``seeds`` lists the training seeds, ``ends`` gives the least and the most of them, ``?``
+    gives a dash for what was not measured. Of a text, the format is a beginning that is left out.
 ``{{verdict: QUESTION >= NUMBER}}``
     Whether a claim is confirmed: the value is as claimed, and the interval excludes no effect.
 ``{{rows: ARM = LABEL; ARM; …}}``
     The next line is a row of a table: it is repeated for each arm, with ``[arm]`` and ``[label]``
-    in it replaced.
+    in it replaced. ``{{rows: arms | METRIC | CASE}}`` has all arms, ``ranked`` the lowest mean
+    first; ``{{rows: cases | [x] %}}`` has the numbers in names of cases, for ``[x]`` in the row;
+    ``{{rows: trainings | METRIC | ARM | CASE}}`` has all of an arm together, and each, with the
+    option that ``[by]`` adds to a question.
 ``{{table: NAME}}``
     A table that is not written row by row.
 
 A study's own functions of results are called by their names, with spaces for underscores, and with
-the words that follow: ``{{rows: standings | HPC2N}}``, ``{{number: over the best | 70 : +.0f}}``.
+the words that follow: ``{{rows: standings | HPC2N}}``, ``{{number: over the best | 70 : +.0f}}``;
+so is a name of `Results.best`: ``{{number: best rule | HPC2N}}`` is the arm that it stands for.
 A verdict may be one that returns whether a claim is confirmed; rows may be one that returns arms,
 arm → label, or for each row what replaces the words in brackets.
 """
@@ -24,6 +29,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, isfinite
+from types import MappingProxyType
 from typing import Any, Final
 
 from simkit.analysis.intervals import Estimate
@@ -83,7 +89,9 @@ def fill(text: str, contents: Contents) -> str:
     def filled(hole: re.Match[str]) -> str:
         kind, (asked, _, spec) = hole[1], (part.strip() for part in hole[2].partition(" : "))
         if kind == "table":
-            return markdown_table(_called(asked, contents, required=True))
+            if (table := _called(asked, contents)) is None:
+                raise RunError(f"the page names {asked!r}{did_you_mean(asked, contents.functions)}")
+            return markdown_table(table)
         try:
             return _filled(kind, asked, spec, contents)
         except RunError:
@@ -106,7 +114,7 @@ def _filled(kind: str, asked: str, spec: str, contents: Contents) -> str:
 def _repeated(asked: str, row: str, contents: Contents) -> str:
     """Return a row of a table for each arm; of dashes, where a small version has none."""
     try:
-        found = _called(asked, contents)
+        found = _called(asked, contents, _LISTS)
     except RunError:
         if contents.small:
             return re.sub(r"\[[\w ]+\]", "–", row)
@@ -124,14 +132,26 @@ def _repeated(asked: str, row: str, contents: Contents) -> str:
     )
 
 
-def _called(asked: str, contents: Contents, *, required: bool = False) -> Any:
+_LISTS: Final[Mapping[str, Callable[..., Any]]] = {
+    "arms": Results.arms,
+    "ranked": Results.ranked,
+    "trainings": lambda results, *arm: [
+        {"label": "all", "by": ""},
+        *({"label": str(seed), "by": f" | seed={seed}"} for seed in results.seeds(*arm)),
+    ],
+    "cases": lambda results, cases: [{"x": number} for number in results.numbers(cases)],
+}
+
+
+def _called(
+    asked: str, contents: Contents, further: Mapping[str, Callable[..., Any]] = MappingProxyType({})
+) -> Any:
     """Return what a study's function returns; None if it has none of this name."""
     name, *arguments = (part.strip() for part in asked.split("|"))
-    if name in contents.functions:
-        return contents.functions[name](contents.results, *arguments)
-    if required:
-        raise RunError(f"the page names {name!r}{did_you_mean(name, contents.functions)}")
-    return None
+    if name in contents.results.best:
+        return contents.results.named(name, *arguments)
+    function = {**further, **contents.functions}.get(name)
+    return None if function is None else function(contents.results, *arguments)
 
 
 def parsed(rule: str) -> tuple[str, str, float]:
@@ -154,17 +174,19 @@ def answer(found: Any, spec: str = "") -> str:
 
     A mean is infinite if something never ended: the text is then how many trainings that holds for.
     """
+    if isinstance(found, str):
+        return found.removeprefix(spec).strip()
     words = spec.split()
-    number = next(
-        (word for word in words if word not in _WORDS),
-        "" if isinstance(found, (str, int)) else ".2f",
-    )
+    usual = "" if isinstance(found, int) else ".2f"
+    number = next((word for word in words if word not in _WORDS), usual)
     if not isinstance(found, Estimate):
         return format(found, number)
     each = found.by_seed or (found.value,)
     endless = sum(not isfinite(value) for value in each)
     if endless and found.value == inf:
         return "never done" if endless == len(each) else f"{endless} of {len(each)} never done"
+    if "ends" in words:
+        return "–".join(dict.fromkeys(format(end(each), number) for end in (min, max)))
     if "seeds" in words:
         return ", ".join(format(each, number) for each in found.by_seed) or "–"
     for word in ("low", "high"):
@@ -174,15 +196,15 @@ def answer(found: Any, spec: str = "") -> str:
     return format(found if "±" in words else Estimate(found.value), number)
 
 
-_WORDS: Final = ("±", "low", "high", "seeds", "?")
+_WORDS: Final = ("±", "low", "high", "seeds", "ends", "?")
 
 
 def told(results: Results, asked: str) -> str:
     """Return the answer to ``QUESTION : FORMAT`` as text; empty for an arm beside itself."""
     question, _, spec = (part.strip() for part in asked.partition(" : "))
-    _, arm, *options = (part.strip() for part in f"{question} | ".split("|"))
-    beside_itself = any(re.fullmatch(f".*(less|over|gap)={re.escape(arm)}", one) for one in options)
-    return "" if beside_itself else answer(results.ask(question), spec)
+    if "=" in question and (parts := results.question(question)).arm == parts.against:
+        return ""
+    return answer(results.ask(question), spec)
 
 
 def markdown_table(rows: Rows) -> str:

@@ -13,7 +13,7 @@ import polars as pl
 from simkit.analysis.plot_style import save_picture
 from simkit.learners.studies.page import Contents, fill
 from simkit.learners.studies.pictures import Figure
-from simkit.learners.studies.results import Metric, Results
+from simkit.learners.studies.results import Best, Metric, Results
 from simkit.learners.studies.trainings import made
 from simkit.training import Workplace
 
@@ -46,7 +46,8 @@ class Study(Generic[Size]):
     """Trains and judges what is missing; returns the long table and the facts, see `Results`."""
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     width: int = 1
-    """See `Results`."""
+    best: Mapping[str, Best] = field(default_factory=dict)
+    """All three: see `Results`."""
     page: ModuleType | None = None
     """Its public functions are what the page's holes call by name: who has a row, verdicts, and
     numbers that no question asks."""
@@ -54,6 +55,8 @@ class Study(Generic[Size]):
     """File without its ending → the picture."""
     pages: Sequence[str] = ()
     """Names of the pages, by default the study's own; the first one is returned."""
+    templates: Path = PAGES
+    """Where the pages with their holes are."""
 
     def __call__(self, place: Workplace) -> Path:
         """Do the missing work at full or small size; return the page."""
@@ -88,15 +91,16 @@ class Study(Generic[Size]):
 
     def results(self, rows: pl.DataFrame, facts: Mapping[str, Any]) -> Results:
         """Return results as this study understands them."""
-        return Results(rows, facts, self.metrics, self.width)
+        return Results(rows, facts, self.metrics, self.width, self.best)
 
     def read(self, folder: Path) -> Results:
         """Return the results in a folder that `carry_out` wrote."""
-        return Results.read(folder, self.name, metrics=self.metrics, width=self.width)
+        read = Results.read(folder, self.name)
+        return self.results(read.rows, read.facts)
 
     def filled(self, page: str, results: Results, *, small: bool = False) -> str:
         """Return one of the pages with its holes filled."""
-        text = (PAGES / f"{page}.md").read_text("utf-8")
+        text = (self.templates / f"{page}.md").read_text("utf-8")
         head, _, rest = text.partition("\n\n")
         contents = Contents(results, self.functions, small)
         return fill(f"{head}\n\n{SMALL if small else ''}{rest}", contents)

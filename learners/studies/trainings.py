@@ -5,26 +5,31 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
+from simkit.arrays import Ints
 from simkit.errors import RunError
 from simkit.experiment.workers import Workers
-from simkit.learners.common.bundle import Bundle, read_bundle
+from simkit.learners.common.bundle import Bundle, ViewDescription, read_bundle, up_to_date
+from simkit.learners.common.games import Games
+from simkit.learners.networks.inference import draws, masked_log_softmax, plain_network
+from simkit.learners.studies.results import long
 from simkit.results.run_info import versions
 from simkit.scenario import Scenario
 from simkit.training import Workplace
 from simkit.training.train import EVALUATION, train_all
 
-__all__ = ["KeptTraining", "Part", "data_file", "digest_of", "in_parallel", "kept_table",
-           "kept_tables", "made", "train"]  # fmt: skip
+__all__ = ["KeptTraining", "Part", "data_file", "digest_of", "in_parallel", "kept_rows",
+           "kept_table", "kept_tables", "made", "player", "train"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,30 @@ def train(place: Workplace, trainings: Iterable[KeptTraining]) -> None:
     train_all(list(todo.values()), workers=place.workers, say=place.say)
 
 
+def player(agent: Path, rng: np.random.Generator | None = None) -> Callable[[Games], Ints]:
+    """Return how the agent of a bundle plays games in lock-step that it was trained on.
+
+    Args:
+        agent: folder of the bundle.
+        rng: draws actions by their probabilities; None: the likeliest are taken.
+
+    Returns:
+        A function of games that returns (A,) the action in each active one.
+    """
+    bundle = read_bundle(agent)
+    shape = ViewDescription.read(up_to_date(bundle.description)).architecture
+    network = plain_network(shape, bundle.weights)
+
+    def choose(games: Games) -> Ints:
+        logits, allowed = network.logits(games.observe()), games.mask()
+        if rng is not None:
+            return draws(np.exp(masked_log_softmax(logits, allowed), dtype=np.float64), rng)
+        likeliest: Ints = np.where(allowed, logits, -np.inf).argmax(axis=1)
+        return likeliest
+
+    return choose
+
+
 @dataclass(frozen=True)
 class Part:
     """A table that is kept, so that an interrupted study resumes."""
@@ -77,6 +106,8 @@ class Part:
     """Plain values; if they differ, the table is computed anew."""
     compute: Callable[..., pl.DataFrame]
     arguments: tuple[Any, ...] = ()
+    index: Mapping[str, Any] = field(default_factory=dict)
+    """Where its rows belong in the long table, see `long`."""
 
 
 def kept_tables(place: Workplace, parts: Sequence[Part]) -> list[pl.DataFrame]:
@@ -86,6 +117,12 @@ def kept_tables(place: Workplace, parts: Sequence[Part]) -> list[pl.DataFrame]:
     for name in in_parallel(place, _keep, todo.items()):
         place.say(f"judged {name}")
     return [pl.read_parquet(path) for path in paths]
+
+
+def kept_rows(place: Workplace, parts: Sequence[Part], metrics: Sequence[str]) -> pl.DataFrame:
+    """Return tables with a column for each metric as one long table; see `kept_tables`."""
+    tables = zip(parts, kept_tables(place, parts), strict=True)
+    return pl.concat([long(table, metrics, **part.index) for part, table in tables])
 
 
 def kept_table(

@@ -186,6 +186,14 @@ class Estimate:
         seeds = tuple(factor * each + offset for each in self.by_seed)
         return Estimate(factor * self.value + offset, low, high, seeds)
 
+    def exp(self) -> Estimate:
+        """Return e to the power of the estimate: what a mean of logarithms stands for."""
+        low, high = (
+            None if bound is None else float(np.exp(bound)) for bound in (self.low, self.high)
+        )
+        seeds = tuple(float(np.exp(each)) for each in self.by_seed)
+        return Estimate(float(np.exp(self.value)), low, high, seeds)
+
     def surely(self, above: float) -> bool:
         """Return whether the whole interval is above a number."""
         return self.low is not None and self.low > above

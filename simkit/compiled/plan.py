@@ -11,11 +11,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from simkit.arrays import Ints
-from simkit.compiled.releases import Releases
+from simkit.compiled.pools import Pools
 from simkit.machine_code import inner, records
 from simkit.units import TIME_GRID
 
-__all__ = ["Plan", "advance", "change", "earlier", "earliest", "make", "no_plan"]
+__all__ = [
+    "Plan", "advance", "change", "earlier", "earliest", "fits_ahead", "hold_for", "hold_for_head",
+    "make", "no_plan",
+]  # fmt: skip
 
 STEP: Final = np.dtype([("time", np.float64), ("free", np.float64)])
 """From when on how much is free."""
@@ -41,9 +44,9 @@ class Plan(NamedTuple):
     """(P,)"""
 
 
-def no_plan(jobs: Ints) -> Plan:
-    """Return plans of pools with room for the starts and ends of (P,) jobs, twice."""
-    steps = 4 * jobs + 16
+def no_plan(jobs: Ints, changes: int) -> Plan:
+    """Return plans with room for the starts and ends of (P,) jobs, twice, and for changes."""
+    steps = 4 * jobs + 16 + changes
     groups = steps // _GROUP + 2
     span = records(np.zeros(len(jobs), SPAN))
     span["first"], span["group"] = np.cumsum(steps) - steps, np.cumsum(groups) - groups
@@ -51,24 +54,46 @@ def no_plan(jobs: Ints) -> Plan:
 
 
 @inner
-def make(plan: Plan, releases: Releases, at: int, free: float, time: float) -> None:
-    """Plan a pool with what runs alone; what is overdue is expected to end a tick from now."""
-    step, span, soon = plan.step, plan.span[at], time + TIME_GRID
-    last = span.first
-    step[last].time, step[last].free = time, free
-    blocks = releases.span[at]
+def make(plan: Plan, pools: Pools, at: int, time: float) -> None:
+    """Plan a pool with what runs, and the changes of its capacity that lie ahead.
+
+    What is overdue is expected to end a tick from now.
+    """
+    span, soon, number = plan.span[at], time + TIME_GRID, pools.now[0].passed
+    plan.step[span.first].time, plan.step[span.first].free = time, pools.pool[at].free
+    span.used, span.stale = 1, 0
+    blocks = pools.releases.span[at]
     for block in range(blocks.first, blocks.first + blocks.used):
-        for row in range(releases.block[block].count):
-            one = releases.each[block, row]
-            free += one.amount
+        for row in range(pools.releases.block[block].count):
+            one = pools.releases.each[block, row]
             ends = max(one.time, soon)
             if ends == np.inf:
                 break
-            if ends > step[last].time:
-                last += 1
-                step[last].time = ends
-            step[last].free = free
-    span.used, span.stale = last + 1 - span.first, 0
+            number = _take_in(plan, pools, at, number, ends)
+            _extend(plan, at, ends, one.amount)
+    _take_in(plan, pools, at, number, np.inf)
+
+
+@inner
+def _extend(plan: Plan, at: int, time: float, amount: float) -> None:
+    """Have so much more free from a time on, which is not before the last step."""
+    span, step = plan.span[at], plan.step
+    last = span.first + span.used - 1
+    if time > step[last].time:
+        last += 1
+        span.used += 1
+        step[last].time, step[last].free = time, step[last - 1].free
+    step[last].free += amount
+
+
+@inner
+def _take_in(plan: Plan, pools: Pools, at: int, number: int, before: float) -> int:
+    """Take in changes of capacity, from one on, that come before a time; return the next one."""
+    while number < len(pools.change) and pools.change[number].time < before:
+        if pools.change[number].pool == at:
+            _extend(plan, at, pools.change[number].time, pools.change[number].amount)
+        number += 1
+    return number
 
 
 @inner
@@ -187,3 +212,44 @@ def earlier(plan: Plan, at: int, amount: float, duration: float, before: float) 
             return begin  # type: ignore[no-any-return]
         row += 1
     return np.inf
+
+
+@inner
+def _fits_now(plan: Plan, at: int, amount: float, duration: float) -> bool:
+    """Return whether an amount is free from the plan's first instant on, for a duration."""
+    row, last = plan.span[at].first, plan.span[at].first + plan.span[at].used
+    end = plan.step[row].time + duration
+    while plan.step[row].free >= amount:
+        row += 1
+        if row == last or plan.step[row].time >= end:
+            return True
+    return False
+
+
+@inner
+def fits_ahead(plan: Plan, pools: Pools, job: int, time: float) -> bool:
+    """Return whether a job fits now, and through its estimate; plan its pool if it is not yet."""
+    one = pools.job[job]
+    if one.demand > pools.pool[one.pool].free:
+        return False
+    if plan.span[one.pool].used == 0:
+        make(plan, pools, one.pool, time)
+    return _fits_now(plan, one.pool, one.demand, one.estimate)
+
+
+@inner
+def hold_for(plan: Plan, pools: Pools, job: int, begin: float) -> None:
+    """Take what a job holds that starts at an instant."""
+    one = pools.job[job]
+    change(plan, one.pool, begin, begin + max(one.estimate, TIME_GRID), -one.demand)
+
+
+@inner
+def hold_for_head(plan: Plan, pools: Pools, head: int, time: float) -> None:
+    """Give a head that does not fit the earliest place, if it has any."""
+    one = pools.job[head]
+    if plan.span[one.pool].used == 0:
+        make(plan, pools, one.pool, time)
+    begin = earliest(plan, one.pool, one.demand, one.estimate)
+    if begin < np.inf:
+        hold_for(plan, pools, head, begin)

@@ -1,8 +1,8 @@
 """Pools of one resource as they run: what is free, what has started, what ends when.
 
 Every replay of pools begins with these functions; they differ in who starts. At an instant what
-ends comes first, then corrections of estimates and the jobs that are submitted, and then one
-decision in each pool, in turn: see `simkit.engine.events`.
+ends comes first, then changes of capacity, corrections of estimates and the jobs that are
+submitted, and then one decision in each pool, in turn: see `simkit.engine.events`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from simkit.machine_code import inner, records
 from simkit.policy.estimates import corrected
 from simkit.units import TIME_GRID
 
-__all__ = ["JOB", "Pools", "begin", "end_due", "next_instant", "note", "start", "submit"]
+__all__ = [
+    "CHANGE", "JOB", "Pools", "begin", "end_due", "is_last_change", "next_instant", "note", "start",
+    "submit",
+]  # fmt: skip
 
 JOB: Final = np.dtype([
     ("submit", np.float64), ("work", np.float64), ("estimate", np.float64),
@@ -37,6 +40,8 @@ ROW: Final = np.dtype([
     ("free", np.float64),
 ])  # fmt: skip
 """A row of the timeline, after a decision."""
+CHANGE: Final = np.dtype([("time", np.float64), ("pool", np.int64), ("amount", np.float64)])
+"""A change of capacity that is known ahead: when, of which pool, and how much more it has then."""
 POOL: Final = np.dtype([
     ("free", np.float64), ("waiting", np.int64), ("begin", np.int64), ("jobs", np.int64),
 ])  # fmt: skip
@@ -44,11 +49,11 @@ POOL: Final = np.dtype([
 NOW: Final = np.dtype([
     ("running", np.int64), ("started", np.int64), ("over", np.int64), ("submitted", np.int64),
     ("held", np.int64), ("admitted", np.int64), ("corrections", np.int64), ("wakes", np.int64),
-    ("changed", np.int64), ("noted", np.int64),
+    ("changed", np.int64), ("noted", np.int64), ("passed", np.int64),
 ])  # fmt: skip
 """How many jobs run, have started, are over, were submitted, are held back for their user, and were
 let in since the last submission; how many corrections and wake-ups are to come; whether anything
-has changed since the last decision; rows of the timeline."""
+has changed since the last decision; rows of the timeline; changes of capacity that have come."""
 
 _corrected: Any = inner(corrected)
 
@@ -68,6 +73,8 @@ class Pools(NamedTuple):
     """(J,) job by number."""
     over: Any
     """(J,) in order."""
+    change: Any
+    """(C,) the changes of capacity, soonest first."""
     releases: Releases
     correction: Any
     """(J,) heap of the times at which estimates are outlived, with the jobs."""
@@ -84,14 +91,15 @@ class Pools(NamedTuple):
 
 
 def begin(
-    job: Any, capacity: Floats, looks_ahead: bool, learns_from: int, additions: Floats,
+    job: Any, capacity: Floats, change: Any, looks_ahead: bool, learns_from: int, additions: Floats,
     most_of_user: Floats,
 ) -> Pools:  # fmt: skip
     """Return empty pools.
 
     Args:
         job: (J,) the jobs, in order of submission.
-        capacity: (P,) what is free while nothing runs.
+        capacity: (P,) what is free while nothing runs, before it changes.
+        change: (C,) the changes of capacity, soonest first.
         looks_ahead: whether expected ends matter.
         learns_from: last run times of a user whose mean is the estimate; 0: it is not learned.
         additions: of the correction.
@@ -110,6 +118,7 @@ def begin(
         records(np.empty(count, heap.ENTRY)),
         np.empty(count, np.int64),
         records(np.empty(count, OVER)),
+        records(change),
         no_releases(pool["jobs"] if looks_ahead else np.zeros(len(capacity), np.int64)),
         records(np.empty(count if len(additions) > 0 else 0, heap.ENTRY)),
         no_users(job, most_of_user),
@@ -122,15 +131,26 @@ def begin(
 
 @inner
 def next_instant(pools: Pools) -> float:
-    """Return when the next job comes or ends, or outlives its estimate; infinity: nothing does."""
+    """Return when the next job comes, ends or outlives its estimate, or capacity changes.
+
+    Infinity: nothing does.
+    """
     now, time = pools.now[0], np.inf
+    if now.passed < len(pools.change):
+        time = pools.change[now.passed].time
     if now.submitted < len(pools.job):
-        time = pools.job[now.submitted].submit
+        time = min(time, pools.job[now.submitted].submit)
     if now.running > 0:
         time = min(time, pools.end[0].time)
     if now.corrections > 0:
         time = min(time, pools.correction[0].time)
     return time
+
+
+@inner
+def is_last_change(pools: Pools, time: float) -> bool:
+    """Return whether capacity changes at a time for the last time."""
+    return pools.change[len(pools.change) - 1].time == time  # type: ignore[no-any-return]
 
 
 @inner
@@ -162,9 +182,9 @@ def _correct_at_end(pools: Pools, job: int, time: float, ends: float) -> None:
 
 @inner
 def end_due(pools: Pools, time: float) -> int:
-    """End the jobs whose work is done, then correct outlived estimates; return how many ended.
+    """End the jobs whose work is done, then change capacities and correct outlived estimates.
 
-    Those are the last ones of `Pool.over`. What changed is noted in `NOW`.
+    Return how many ended: the last ones of `Pool.over`. What changed is noted in `NOW`.
     """
     now, ended = pools.now[0], 0
     while now.running > 0 and pools.end[0].time == time:
@@ -183,6 +203,10 @@ def end_due(pools: Pools, time: float) -> int:
             pools.admitted[now.admitted] = following
             now.admitted += 1
             now.held -= 1
+    while now.passed < len(pools.change) and pools.change[now.passed].time == time:
+        pools.pool[pools.change[now.passed].pool].free += pools.change[now.passed].amount
+        now.passed += 1
+        now.changed = 1
     while now.corrections > 0 and pools.correction[0].time == time:
         job = heap.pop(pools.correction, now.corrections)
         now.corrections -= 1

@@ -6,7 +6,9 @@ policy; `simkit.compiled.scope` says where it may take its place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -14,11 +16,13 @@ import numpy as np
 from simkit.arrays import Bools, Floats, Ints, stream
 from simkit.compiled import replay_changing, replay_fixed, replay_planned
 from simkit.compiled.orders import KEPT, Order, write_keys
-from simkit.compiled.pools import JOB, ROW, Pools, begin
+from simkit.compiled.plan import Plan, no_plan
+from simkit.compiled.pools import CHANGE, JOB, ROW, Pools, begin
 from simkit.compiled.replay_changing import no_line
-from simkit.compiled.replay_fixed import no_gaps, no_queue
+from simkit.compiled.replay_fixed import Queue, no_gaps, no_queue
 from simkit.compiled.replay_planned import no_places
-from simkit.engine.recorder import CHUNK, Outcome, Recorder, Status, append_rows
+from simkit.engine.bookkeeping import capacity_event
+from simkit.engine.recorder import CHUNK, EventRow, Outcome, Recorder, Status
 from simkit.engine.submission import Submission
 from simkit.machine_code import records
 from simkit.policy import Policy, SystemInfo
@@ -27,12 +31,15 @@ from simkit.policy.pool_rule import NUMBERS, ChangingForm, PoolRule
 from simkit.rules import Rules
 from simkit.sections import or_infinite
 from simkit.workload import Workload
+from simkit.workload.capacity import MachineCapacity
 from simkit.workload.cluster import Cluster
 
 __all__ = ["PoolRun", "replay_pool"]
 
 _BLOCK: Final = 2048  # jobs whose estimates are asked for at a time, as the engine does
 _KILLED: Final = "requested time is over"
+_FIELDS: Final = ROW.names or ()
+_TIME: Final = itemgetter(0)  # of an event
 
 
 class PoolRun(NamedTuple):
@@ -41,19 +48,6 @@ class PoolRun(NamedTuple):
     decisions_made: int
     now: float
     """Time of the last of them, s."""
-
-
-class _Replayed(NamedTuple):
-    """Where everything stands at the end of a replay."""
-
-    job: Any
-    """(J,) records, as in `pool.JOB`."""
-    killed: Bools
-    """(J,) whether each is killed when its request is over."""
-    over: Any
-    """(J,) what ended or was refused, in that order."""
-    machine: Ints
-    """(P,) the machine of each pool."""
 
 
 def replay_pool(
@@ -71,8 +65,8 @@ def replay_pool(
 ) -> PoolRun | None:
     """Replay a workload that is in scope, and write its rows.
 
-    Returns None, and writes nothing, if it goes on for longer than the rules' simulated time.
-    `after_part` is called with the time after every 32,768 decisions, before anything is written.
+    Returns None if it goes on for longer than the rules' simulated time; what it has written so far
+    is then worth nothing. `after_part` is called with the time after every 65,536 decisions.
     """
     first_s = float(workload.submit_time_s[0]) if len(workload) else 0.0
     info = SystemInfo(
@@ -80,49 +74,47 @@ def replay_pool(
         workload.epoch_s, first_s,
     )  # fmt: skip
     policy.reset(info, stream(seed, "policy"))
-    machines = [partition.machines or (0,) for partition in cluster.partitions]
-    capacity = cluster.capacity[[one for (one,) in machines], 0]
+    machines = [machine for part in cluster.partitions for machine in part.machines or (0,)]
+    change = _changes_of(cluster, machines)
     job, killed = _jobs(workload, cluster, predictor, rules, seed)
     submission = Submission(workload, cluster, predictor)
     keys = _keys(rule, job, submission, predictor, seed)
     additions = np.array(CORRECTIONS[correction], np.float64)
     last = predictor.last if isinstance(predictor, UserMean) else 0
     most = np.array([partition.max_running_per_user for partition in cluster.partitions])
-    pools = begin(job, capacity, rule.overtaking != "none", last, additions, most)
+    looks_ahead = len(change) > 0 or rule.overtaking != "none"
+    capacity = cluster.capacity[machines, 0]
+    pools = begin(job, capacity, change, looks_ahead, last, additions, most)
     go_on = _kernel(rule, pools, keys, learned=last > 0)
     last_s = first_s + or_infinite(rules.limits.simulated_time)
-    timelines = []
-    for timeline in _timelines(pools, go_on, last_s):
-        timelines.append(timeline)
-        after_part(float(timeline["time"][-1]))
-    if pools.now["over"][0] < len(job) or (timelines and timelines[-1]["time"][-1] > last_s):
-        return None
-    done = _Replayed(job, killed, pools.over, np.array(machines)[:, 0])
-    del pools, go_on, keys  # as much memory again as the jobs, which writing needs
-    decisions = sum(map(len, timelines))
-    now = float(timelines[-1]["time"][-1]) if timelines else 0.0
     recorder.capacity = [float(amount) for amount in cluster.capacity.sum(axis=0)]
     recorder.correction = correction
     if submission.routing.only is None:
         names = [partition.name for partition in cluster.partitions]
         recorder.routed = names, np.where(job["refused"] > 0, -1, job["pool"])
-    _write_timeline(recorder, timelines)
-    _write(recorder, workload, submission, done)
-    recorder.close()
-    return PoolRun(decisions, now)
+    rows = _Rows(recorder, submission, cluster, job, killed, np.array(machines))
+    decisions, over, now = 0, 0, first_s
+    for timeline, ended in _parts(pools, go_on):
+        now = float(timeline["time"][-1])
+        if now > last_s:
+            return None
+        after_part(now)
+        decisions, over = decisions + len(timeline), over + len(ended)
+        rows.write(timeline, ended)
+    if over < len(job):
+        return None
+    rows.close()
+    return PoolRun(decisions, now if decisions else 0.0)
 
 
-def _timelines(pools: Pools, go_on: Callable[[Any], bool], last_s: float) -> Iterator[Any]:
-    """Replay everything, or what happens up to a time; yield the timeline in parts."""
-    over = False
-    while not over:
-        timeline = records(np.empty(CHUNK, ROW))
-        pools.now["noted"] = 0
-        over = go_on(timeline)
+def _parts(pools: Pools, go_on: Callable[[Any], bool]) -> Iterator[tuple[Any, Any]]:
+    """Replay everything; yield in parts the timeline and what is over, good until the next part."""
+    timeline, done = records(np.empty(2 * CHUNK, ROW)), False
+    while not done:
+        pools.now["noted"] = pools.now["over"] = 0
+        done = go_on(timeline)
         if noted := int(pools.now["noted"][0]):
-            yield timeline[:noted]
-            if timeline["time"][noted - 1] > last_s:
-                return
+            yield timeline[:noted], pools.over[: int(pools.now["over"][0])]
 
 
 def _jobs(
@@ -147,6 +139,18 @@ def _jobs(
     killed: Bools = limit < run
     job["work"] = np.where(killed, limit, run)
     return job, killed
+
+
+def _changes_of(cluster: Cluster, machines: Sequence[int]) -> Any:
+    """Return (C,) the steps of all windows, as `pools.CHANGE`, soonest first.
+
+    Args:
+        cluster: whose windows do not recur.
+        machines: (P,) the machine of each pool.
+    """
+    pool = {machine: row for row, machine in enumerate(machines)}
+    steps = [(step.time_s, pool[step.machine], *step.change) for step in cluster.known_steps()]
+    return records(np.array(steps, CHANGE))
 
 
 def _routed(workload: Workload, cluster: Cluster, demand: Floats) -> Ints:
@@ -187,21 +191,60 @@ def _kernel(
     rule: PoolRule, pools: Pools, keys: Floats | None, *, learned: bool
 ) -> Callable[[Any], bool]:
     """Return what goes on with the replay until a timeline is full, and says whether it is over."""
-    job, shortest_first = pools.job, rule.overtaking == "head, shortest first"
+    shortest_first = rule.overtaking == "head, shortest first"
     reads = getattr(rule.order, "reads_estimates", True)
     if rule.overtaking in ("all", "all, by start"):
-        order, held = _order(rule, job, keys, learned=learned and reads), no_places(pools)
+        order, held = _order(rule, pools.job, keys, learned=learned and reads), no_places(pools)
         by_start = rule.overtaking == "all, by start"
         return lambda timeline: replay_planned.replay(pools, order, held, by_start, timeline)
-    gaps = no_gaps(len(pools.pool))
     if keys is None or (learned and (reads or shortest_first)):
-        order, line = _order(rule, job, keys, learned=learned and reads), no_line(len(job))
-        return lambda timeline: replay_changing.replay(
-            pools, order, gaps, line, shortest_first, timeline
-        )
-    queue = no_queue(pools, keys, shortest_first=shortest_first)
-    newcomers = np.empty(len(job), np.int64)
-    return lambda timeline: replay_fixed.replay(pools, queue, gaps, newcomers, timeline)
+        order = _order(rule, pools.job, keys, learned=learned and reads)
+        around, after = _in_line(rule, pools, order, shortest_first=shortest_first)
+    else:
+        queue = no_queue(pools, keys, shortest_first=shortest_first)
+        around, after = _in_queue(rule, pools, queue)
+
+    def go_on(timeline: Any) -> bool:
+        left = len(pools.change) - int(pools.now["passed"][0])
+        return (left == 0 or around(timeline)) and after(timeline)
+
+    return go_on
+
+
+_Kernels = tuple[Callable[[Any], bool], Callable[[Any], bool]]
+"""What goes on until the last change of capacity, and what does from then on."""
+
+
+def _in_line(rule: PoolRule, pools: Pools, order: Order, *, shortest_first: bool) -> _Kernels:
+    """Return the kernels for an order that is made anew at every decision."""
+    overtakes, line, ahead = rule.overtaking != "none", no_line(len(pools.job)), _ahead(pools)
+    after, gaps = pools._replace(looks_ahead=overtakes), no_gaps(len(pools.pool))
+    return (
+        lambda timeline: replay_changing.replay_ahead(
+            pools, order, line, ahead, overtakes, shortest_first, timeline
+        ),
+        lambda timeline: replay_changing.replay(after, order, gaps, line, shortest_first, timeline),
+    )
+
+
+def _in_queue(rule: PoolRule, pools: Pools, queue: Queue) -> _Kernels:
+    """Return the kernels for jobs that keep their places."""
+    overtakes, newcomers = rule.overtaking != "none", np.empty(len(pools.job), np.int64)
+    after, gaps, ahead = (
+        pools._replace(looks_ahead=overtakes), no_gaps(len(pools.pool)), _ahead(pools),
+    )  # fmt: skip
+    return (
+        lambda timeline: replay_fixed.replay_ahead(
+            pools, queue, ahead, overtakes, newcomers, timeline
+        ),
+        lambda timeline: replay_fixed.replay(after, queue, gaps, newcomers, timeline),
+    )
+
+
+def _ahead(pools: Pools) -> Plan:
+    """Return plans of the pools, without room if capacity does not change."""
+    changes = len(pools.change)
+    return no_plan(pools.pool["jobs"] if changes else pools.pool["jobs"][:0], changes)
 
 
 def _order(rule: PoolRule, job: Any, keys: Floats | None, *, learned: bool) -> Order:
@@ -218,66 +261,125 @@ def _order(rule: PoolRule, job: Any, keys: Floats | None, *, learned: bool) -> O
     return Order(fixed, KEPT, False, keys, np.zeros(0), nobody)
 
 
-def _write_timeline(recorder: Recorder, timelines: list[Any]) -> None:
-    """Write the rows of the timeline; each part is dropped once it is written."""
-    timelines.reverse()
-    while timelines:
-        timeline = timelines.pop()
-        if recorder.keeps_timeline:
-            append_rows(recorder.timeline, *(timeline[name] for name in ROW.names or ()))
-            recorder.flush()
+class _Rows:
+    """Writes the rows of a replay part by part.
 
+    Args:
+        recorder: to which they go.
+        submission: of the jobs.
+        cluster: whose windows do not recur.
+        job: (J,) records, as in `pools.JOB`.
+        killed: (J,) whether each is killed when its request is over.
+        machine: (P,) the machine of each pool.
+    """
 
-def _write(recorder: Recorder, workload: Workload, submission: Submission, done: _Replayed) -> None:
-    """Write the rows of a replay, a chunk at a time."""
-    row, time = done.over["job"], done.over["time"]
-    reasons = _reasons(recorder, submission, done)
-    for begin_row in range(0, len(row), CHUNK):
-        part = slice(begin_row, begin_row + CHUNK)
-        _write_ends(recorder, workload, done, row[part], time[part], reasons[part])
-        recorder.flush()
+    def __init__(
+        self, recorder: Recorder, submission: Submission, cluster: Cluster, job: Any,
+        killed: Bools, machine: Ints,
+    ) -> None:  # fmt: skip
+        self._recorder, self._submission = recorder, submission
+        self._job, self._killed, self._machine = job, killed, machine
+        self._changes = deque(_resized(cluster))
 
+    def write(self, timeline: Any, over: Any) -> None:
+        """Write the next rows.
 
-def _reasons(recorder: Recorder, submission: Submission, done: _Replayed) -> Floats:
-    """Return (J,) the numbers of the reasons of what is over; note the refusals as events."""
-    row = done.over["job"]
-    refused, killed = done.job["refused"][row] > 0, done.killed[row]
-    reasons = np.zeros(len(row))
-    routing = submission.routing
-    for place in np.flatnonzero(refused | killed).tolist():
-        job = int(row[place])
-        if refused[place]:
-            task = submission.tasks(job, job + 1)[0]
+        Args:
+            timeline: (D,) as `pools.ROW`, at least one, up to the end of an instant.
+            over: (n,) as `pools.OVER`, what was over by then.
+        """
+        events = [*self._write_timeline(timeline)]
+        for first in range(0, len(over), CHUNK):
+            events += self._write_ends(over[first : first + CHUNK])
+        self._recorder.events += sorted(events, key=_TIME)  # changes of capacity stay first
+        self._recorder.flush()
+
+    def close(self) -> None:
+        """Write what is left: changes of capacity after the last decision, and all tables."""
+        self._recorder.events += [change.event for change in self._changes]
+        self._recorder.close()
+
+    def _write_timeline(self, timeline: Any) -> Iterator[EventRow]:
+        """Write rows; yield the changes of capacity, each before the first row of its instant."""
+        changes, recorder = self._changes, self._recorder
+        while changes and changes[0].time <= timeline["time"][-1]:
+            rows = int(np.searchsorted(timeline["time"], changes[0].time))
+            self._write_decisions(timeline[:rows])
+            timeline, change = timeline[rows:], changes.popleft()
+            recorder.change_capacity([recorder.capacity[0] + change.more])
+            yield change.event
+        self._write_decisions(timeline)
+
+    def _write_decisions(self, timeline: Any) -> None:
+        if len(timeline) and self._recorder.keeps_timeline:
+            columns = (np.ascontiguousarray(timeline[name]) for name in _FIELDS)
+            self._recorder.write("timeline", *columns)
+
+    def _write_ends(self, over: Any) -> list[EventRow]:
+        """Write the allocation, the task and the job of each; return the refusals."""
+        row, time = np.ascontiguousarray(over["job"]), np.ascontiguousarray(over["time"])
+        one = self._job[row]
+        refused, killed = one["refused"] > 0, self._killed[row] & (one["refused"] == 0)
+        none, never = np.zeros(len(row)), np.full(len(row), np.nan)
+        reason = np.zeros(len(row), np.int64)
+        if killed.any():
+            reason[killed] = self._recorder.reason(_KILLED)
+        refusals = [*self._refusals(row, time, np.flatnonzero(refused), reason)]
+        status = np.where(refused, Status.REJECTED, np.where(killed, Status.KILLED, 0))
+        start, end = one["start"], np.where(refused, np.nan, time)
+        ready, run = (np.where(refused, np.nan, one[name]) for name in ("submit", "work"))
+        attempts = np.where(refused, 0, 1)
+        self._write_allocations(row, start, end, killed, one["pool"], ~refused)
+        self._recorder.write("tasks", row, ready, start, end, status)
+        self._recorder.write(
+            "jobs", row, start, end, run, one["estimate"], none, none, attempts, status, reason,
+            never,
+        )  # fmt: skip
+        return refusals
+
+    def _write_allocations(
+        self, row: Ints, start: Floats, end: Floats, killed: Bools, pool: Ints, ran: Bools
+    ) -> None:
+        if not ran.all():
+            row, killed, pool = row[ran], killed[ran], pool[ran]
+            start, end = start[ran], end[ran]
+        outcome = np.where(killed, Outcome.KILLED, Outcome.FINISHED)
+        count, first = self._submission.workload.instances[row], np.zeros(len(row), np.int64)
+        self._recorder.write(
+            "allocations", row, row, start, end, outcome, self._machine[pool], first, count,
+            first + 1,
+        )  # fmt: skip
+
+    def _refusals(self, row: Ints, time: Floats, refused: Ints, reason: Ints) -> Iterator[EventRow]:
+        """Yield the events of refused rows; note the numbers of their reasons."""
+        routing = self._submission.routing
+        for place in refused.tolist():
+            job = int(row[place])
+            task = self._submission.tasks(job, job + 1)[0]
             text = routing.refusal(task, routing.only) if routing.only else routing.send([task])
-            recorder.events.append((float(done.over["time"][place]), "rejected", job, -1, -1, text))
-            reasons[place] = recorder.reason(text)
-        else:
-            reasons[place] = recorder.reason(_KILLED)
-    return reasons
+            reason[place] = self._recorder.reason(text)
+            yield float(time[place]), "rejected", job, -1, -1, text
 
 
-def _write_ends(
-    recorder: Recorder, workload: Workload, done: _Replayed, row: Any, time: Floats, reason: Floats
-) -> None:
-    """Write the rows of jobs that are over: of each its allocation, its task and itself."""
-    one = done.job[row]
-    refused, killed = one["refused"] > 0, done.killed[row] & (one["refused"] == 0)
-    place, zero, never = row.astype(np.float64), np.zeros(len(row)), np.full(len(row), np.nan)
-    ran, size = ~refused, workload.instances[row].astype(np.float64)
-    outcome = np.where(killed, float(Outcome.KILLED), float(Outcome.FINISHED))
-    status = np.where(refused, float(Status.REJECTED), np.where(killed, float(Status.KILLED), 0.0))
-    start, end = one["start"], np.where(refused, np.nan, time)
-    ready = np.where(refused, np.nan, one["submit"])
-    attempts = np.where(refused, 0.0, 1.0)
-    run = np.where(refused, np.nan, one["work"])
-    append_rows(
-        recorder.allocations,
-        place[ran], place[ran], start[ran], time[ran], outcome[ran], attempts[ran],
-    )  # fmt: skip
-    machine = done.machine[one["pool"]].astype(np.float64)
-    append_rows(recorder.pieces, machine[ran], zero[ran], size[ran], attempts[ran])
-    append_rows(recorder.tasks, place, ready, start, end, status)
-    append_rows(
-        recorder.jobs,
-        place, start, end, run, one["estimate"], zero, zero, attempts, status, reason, never,
-    )  # fmt: skip
+class _Resized(NamedTuple):
+    """A pool that has become larger or smaller."""
+
+    time: float
+    more: float
+    """How much larger, below 0 if it has become smaller."""
+    event: EventRow
+
+
+def _resized(cluster: Cluster) -> Iterator[_Resized]:
+    """Yield the changes of capacity as they are recorded, without those that change nothing."""
+    machines, had = MachineCapacity(cluster.capacity), cluster.capacity[:, 0].copy()
+    for change in cluster.known_changes():
+        machines.change(change)
+        (has,) = machines.of(change.machine)
+        more = has - float(had[change.machine])
+        if more:
+            had[change.machine] = has
+            facts = {"running": change.running, "cause": change.cause}
+            capacity = dict(zip(cluster.resources, (has,), strict=True))
+            event = capacity_event(change.time_s, change.machine, capacity, facts)
+            yield _Resized(change.time_s, more, event)

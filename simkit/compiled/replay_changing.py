@@ -1,6 +1,7 @@
 """Replays in which the order is made anew at every decision: without backfilling, or with EASY's.
 
 The order follows waits, predictions, or estimates that are learned; so the queue is gone through.
+While capacity is to change, `replay_ahead` decides, as that of `replay_fixed` does.
 """
 
 from __future__ import annotations
@@ -11,11 +12,22 @@ import numpy as np
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.compiled.orders import KEPT, Order, key_at, key_of, take_run_time
-from simkit.compiled.pools import Pools, end_due, next_instant, note, start, submit
+from simkit.compiled.plan import Plan, fits_ahead, hold_for, hold_for_head
+from simkit.compiled.pools import (
+    Pools,
+    end_due,
+    is_last_change,
+    next_instant,
+    note,
+    start,
+    submit,
+)
 from simkit.compiled.replay_fixed import NOBODY, forget, look_ahead
 from simkit.machine_code import compiled, inner
 
-__all__ = ["Line", "end_in_order", "no_line", "replay", "sort_by_key", "submit_in_order"]
+__all__ = [
+    "Line", "end_in_order", "no_line", "replay", "replay_ahead", "sort_by_key", "submit_in_order",
+]  # fmt: skip
 
 _GONE: Final = -1
 
@@ -78,6 +90,17 @@ def sort_by_key(places: Ints, count: int, by: Floats) -> None:
         for at in range(count):
             places[at] = spare[at]
         width *= 2
+
+
+@inner
+def _sort_in_turn(pools: Pools, line: Line, count: int, shortest_first: bool) -> None:
+    """Sort the first places of `Line.turn` by key, or by estimate and then by key."""
+    turn = line.turn
+    sort_by_key(turn, count, line.keys)
+    if shortest_first:
+        for each in range(count):
+            line.estimates[turn[each]] = pools.job[line.queue[turn[each]]].estimate
+        sort_by_key(turn, count, line.estimates)
 
 
 @inner
@@ -167,11 +190,7 @@ def _backfill(
             if one.estimate <= gap.shadow - time or one.demand <= gap.spare:
                 turn[count] = place
                 count += 1
-    sort_by_key(turn, count, line.keys)
-    if shortest_first:
-        for each in range(count):
-            line.estimates[turn[each]] = pools.job[queue[turn[each]]].estimate
-        sort_by_key(turn, count, line.estimates)
+    _sort_in_turn(pools, line, count, shortest_first)
     for each in range(count):
         one = pools.job[queue[turn[each]]]
         if one.demand > pool.free:
@@ -227,6 +246,89 @@ def replay(
         for at in range(len(gaps)):
             if pools.pool[at].waiting > 0 and pools.pool[at].free >= least:
                 _decide(pools, order, gaps[at], line, at, shortest_first, time)
+        for each in range(new):
+            line.fresh[line.newcomers[each]] = False
+        note(pools, timeline, time)
+    return False
+
+
+@inner
+def _decide_ahead(
+    pools: Pools, order: Order, line: Line, ahead: Plan, at: int, overtakes: bool,
+    shortest_first: bool, time: float,
+) -> None:  # fmt: skip
+    """Start who is first in a pool for as long as it fits, and then who does not delay it."""
+    pool = pools.pool[at]
+    begin, end = pool.begin, pool.begin + pool.waiting
+    ahead.span[at].used = 0
+    for place in range(begin, end):
+        line.keys[place] = key_at(order, pools.job, line.queue[place], time)
+    first = _first(line, begin, end)
+    while first >= 0 and fits_ahead(ahead, pools, line.queue[first], time):
+        hold_for(ahead, pools, line.queue[first], time)
+        _start(pools, line, first, time)
+        first = _first(line, begin, end)
+    if overtakes and pool.waiting > 1 and pool.free > 0:
+        _backfill_ahead(pools, line, ahead, first, begin, end, shortest_first, time)
+    if pool.waiting < end - begin:
+        _close_gaps(line.queue, begin, end)
+
+
+@inner
+def _backfill_ahead(
+    pools: Pools, line: Line, ahead: Plan, first: int, begin: int, end: int, shortest_first: bool,
+    time: float,
+) -> None:  # fmt: skip
+    """Start who does not delay the head, which is at a place of the queue."""
+    queue, turn, count = line.queue, line.turn, 0
+    pool = pools.pool[pools.job[queue[first]].pool]
+    for place in range(begin, end):
+        job = queue[place]
+        if job != _GONE and place != first and pools.job[job].demand <= pool.free:
+            turn[count] = place
+            count += 1
+    if count == 0:
+        return
+    _sort_in_turn(pools, line, count, shortest_first)
+    hold_for_head(ahead, pools, queue[first], time)
+    for each in range(count):
+        job = queue[turn[each]]
+        if fits_ahead(ahead, pools, job, time):
+            hold_for(ahead, pools, job, time)
+            _start(pools, line, turn[each], time)
+
+
+@compiled
+def replay_ahead(
+    pools: Pools, order: Order, line: Line, ahead: Plan, overtakes: bool, shortest_first: bool,
+    timeline: Any,
+) -> bool:  # fmt: skip
+    """Go on until the timeline is full, or only the last change of capacity lies ahead.
+
+    Args:
+        pools: they look ahead, even if nobody overtakes.
+        order: of the queues.
+        line: at first empty.
+        ahead: scratch.
+        overtakes: whether EASY backfilling is done.
+        shortest_first: whether jobs overtake by their estimates, not in the queue's order.
+        timeline: (D,) written from `noted` on.
+
+    Returns whether only the last change lies ahead.
+    """
+    now = pools.now[0]
+    while now.noted < len(timeline):
+        time = next_instant(pools)
+        if is_last_change(pools, time):
+            return True
+        end_in_order(pools, order, time)
+        new = submit_in_order(pools, order, time, line.newcomers)
+        if now.changed == 0:
+            continue
+        for each in range(new):
+            _enter(pools, line, line.newcomers[each])
+        for at in range(len(pools.pool)):
+            _decide_ahead(pools, order, line, ahead, at, overtakes, shortest_first, time)
         for each in range(new):
             line.fresh[line.newcomers[each]] = False
         note(pools, timeline, time)

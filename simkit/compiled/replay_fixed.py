@@ -2,6 +2,9 @@
 
 The rule is that of `simkit.policies.easy`; `Waiting` finds who may start without going through the
 queue, and while the same job is blocked at its head only newcomers are tried.
+
+While capacity is to change, `replay_ahead` decides: what starts must fit through its estimate, by a
+plan of all that runs and changes, in which a blocked head has its place.
 """
 
 from __future__ import annotations
@@ -11,7 +14,16 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from simkit.arrays import Floats, Ints
-from simkit.compiled.pools import Pools, end_due, next_instant, note, start, submit
+from simkit.compiled.plan import Plan, fits_ahead, hold_for, hold_for_head
+from simkit.compiled.pools import (
+    Pools,
+    end_due,
+    is_last_change,
+    next_instant,
+    note,
+    start,
+    submit,
+)
 from simkit.compiled.releases import when_freed
 from simkit.compiled.waiting import (
     Waiting,
@@ -25,7 +37,9 @@ from simkit.compiled.waiting import (
 from simkit.machine_code import compiled, inner, records
 from simkit.units import EVER_S
 
-__all__ = ["NOBODY", "Queue", "forget", "look_ahead", "no_gaps", "no_queue", "replay"]
+__all__ = [
+    "NOBODY", "Queue", "forget", "look_ahead", "no_gaps", "no_queue", "replay", "replay_ahead",
+]  # fmt: skip
 
 NOBODY: Final = -1
 GAP: Final = np.dtype([("head", np.int64), ("shadow", np.float64), ("spare", np.float64)])
@@ -101,6 +115,7 @@ def _places(order: Ints, pools: Pools) -> Ints:
 
 @inner
 def _enter(queue: Queue, pools: Pools, job: int) -> None:
+    """Put a job into its queues."""
     one = pools.job[job]
     put(queue.in_order, one.pool, queue.rank[job], one.demand, one.estimate)
     if not queue.same:
@@ -231,3 +246,77 @@ def _need_not_queue(pools: Pools, job: int) -> bool:
     """Return whether a single newcomer starts at once: it fits, and nobody waits."""
     pool = pools.pool[pools.job[job].pool]
     return pool.waiting == 0 and pools.job[job].demand <= pool.free  # type: ignore[no-any-return]
+
+
+@inner
+def _decide_ahead(
+    pools: Pools, queue: Queue, ahead: Plan, at: int, overtakes: bool, time: float
+) -> None:
+    """Start who is first in a pool for as long as it fits, and then who does not delay it."""
+    pool, first = pools.pool[at], 0
+    ahead.span[at].used = 0
+    while pool.waiting > 0:
+        first = first_waiting(queue.in_order, at, first)
+        head = queue.by_rank[pool.begin + first]
+        if not fits_ahead(ahead, pools, head, time):
+            if overtakes and pool.waiting > 1 and pool.free > 0:
+                _backfill_ahead(pools, queue, ahead, head, time)
+            return
+        _start(queue, pools, head, time)
+        hold_for(ahead, pools, head, time)
+
+
+@inner
+def _backfill_ahead(pools: Pools, queue: Queue, ahead: Plan, head: int, time: float) -> None:
+    """Start who does not delay the head."""
+    at, is_held = pools.job[head].pool, False
+    pool, place = pools.pool[at], 0
+    if queue.same:
+        place = queue.turn[head] + 1
+    while pool.free > 0:
+        place = first_fitting(queue.in_turn, at, place, 0.0, 0.0, pool.free)
+        if place < 0:
+            return
+        job = queue.by_turn[pool.begin + place]
+        place += 1
+        if job == head:
+            continue
+        if not is_held:
+            hold_for_head(ahead, pools, head, time)
+            is_held = True
+        if fits_ahead(ahead, pools, job, time):
+            _start(queue, pools, job, time)
+            hold_for(ahead, pools, job, time)
+
+
+@compiled
+def replay_ahead(
+    pools: Pools, queue: Queue, ahead: Plan, overtakes: bool, newcomers: Ints, timeline: Any
+) -> bool:
+    """Go on until the timeline is full, or only the last change of capacity lies ahead.
+
+    Args:
+        pools: they look ahead, even if nobody overtakes.
+        queue: at first empty.
+        ahead: scratch.
+        overtakes: whether EASY backfilling is done.
+        newcomers: (J,) scratch.
+        timeline: (D,) written from `noted` on.
+
+    Returns whether only the last change lies ahead.
+    """
+    now = pools.now[0]
+    while now.noted < len(timeline):
+        time = next_instant(pools)
+        if is_last_change(pools, time):
+            return True
+        end_due(pools, time)
+        new = submit(pools, time, newcomers)
+        if now.changed == 0:
+            continue
+        for each in range(new):
+            _enter(queue, pools, newcomers[each])
+        for at in range(len(pools.pool)):
+            _decide_ahead(pools, queue, ahead, at, overtakes, time)
+        note(pools, timeline, time)
+    return False

@@ -45,16 +45,11 @@ def no_places(pools: Pools) -> Planned:
     """Return empty queues of pools, and no plans."""
     jobs = len(pools.job)
     return Planned(
-        plan.no_plan(pools.pool["jobs"]), np.full(jobs, np.inf), np.empty(jobs, np.int64),
-        np.empty(2 * jobs, np.int64), np.empty(jobs), np.empty(jobs, np.int64),
+        plan.no_plan(pools.pool["jobs"], len(pools.change)), np.full(jobs, np.inf),
+        np.empty(jobs, np.int64), np.empty(2 * jobs, np.int64), np.empty(jobs),
+        np.empty(jobs, np.int64),
         records(np.empty(2 * jobs + 2, heap.ENTRY)), np.full(1, -np.inf),
     )  # fmt: skip
-
-
-@inner
-def _lasts(pools: Pools, job: int) -> float:
-    """Return for how long a job's place is held."""
-    return max(pools.job[job].estimate, TIME_GRID)  # type: ignore[no-any-return]
 
 
 @inner
@@ -64,7 +59,7 @@ def _reserve(pools: Pools, held: Planned, job: int) -> None:
     begin = plan.earliest(held.plan, one.pool, one.demand, one.estimate)
     held.start[job] = begin
     if begin < np.inf:
-        plan.change(held.plan, one.pool, begin, begin + _lasts(pools, job), -one.demand)
+        plan.hold_for(held.plan, pools, job, begin)
 
 
 @inner
@@ -76,8 +71,9 @@ def _move_up(pools: Pools, held: Planned, job: int, time: float) -> None:
     elif own > time:
         begin = plan.earlier(held.plan, one.pool, one.demand, one.estimate, own)
         if begin < np.inf:
-            plan.change(held.plan, one.pool, own, own + _lasts(pools, job), one.demand)
-            plan.change(held.plan, one.pool, begin, begin + _lasts(pools, job), -one.demand)
+            lasts = max(one.estimate, TIME_GRID)
+            plan.change(held.plan, one.pool, own, own + lasts, one.demand)
+            plan.hold_for(held.plan, pools, job, begin)
             held.start[job] = begin
 
 
@@ -180,7 +176,7 @@ def _plan_pool(
         if pools.job[held.newcomers[each]].pool == at:
             _enter(order, held, pools, held.newcomers[each])
     if void:
-        plan.make(held.plan, pools.releases, at, pool.free, time)
+        plan.make(held.plan, pools, at, time)
         for job in held.queue[pool.begin : pool.begin + pool.waiting]:
             held.start[job] = np.inf
     if void or freed:
@@ -237,6 +233,9 @@ def _wake(pools: Pools, held: Planned, at: int, time: float, following: float) -
     """Ask for a decision at the next planned start, unless one is sure to come by then."""
     if are_due(pools.releases, at, time) or has(pools.releases, at, following):
         return
+    for change in pools.change[pools.now[0].passed :]:
+        if change.pool == at and change.time == following:
+            return
     if following < np.inf and not time < held.last_wake[0] <= following:
         _wake_at(pools, held, following)
         held.last_wake[0] = following

@@ -16,8 +16,9 @@ from simkit.policy.estimates import Predictor, UserMean
 from simkit.policy.pool_rule import FixedForm, PoolRule
 from simkit.rules import Rules
 from simkit.text import counted
+from simkit.units import amount_on_grid
 from simkit.workload import Workload
-from simkit.workload.cluster import Cluster
+from simkit.workload.cluster import Cluster, Maintenance
 
 __all__ = ["FROM_JOBS", "Chosen", "Engine", "choose", "module_of", "why_not_compiled"]
 
@@ -25,7 +26,8 @@ Engine = Literal["auto", "simpy", "compiled"]
 FROM_JOBS: Final = 20_000
 """Jobs from which on `auto` takes the compiled engine: below, compiling it costs more."""
 LEAST_DECISIONS: Final = 100_000
-"""No compiled replay makes so many decisions in a row without a job that comes or ends."""
+"""No compiled replay makes so many decisions in a row without a job that comes or ends, and without
+maintenance that begins or ends."""
 
 
 class Chosen(NamedTuple):
@@ -100,8 +102,9 @@ def why_not_compiled(
         yield "numba is not installed (pip install 'simkit-cluster[fast]')"
     yield from others
     yield from _of_cluster(cluster)
+    yield from _of_maintenance(cluster.maintenance, workload)
     yield from _of_workload(workload)
-    yield from _of_rules(rules)
+    yield from _of_rules(rules, len(cluster.maintenance))
     if isinstance(rule, str):
         yield rule
         return
@@ -136,8 +139,21 @@ def _of_cluster(cluster: Cluster) -> Iterator[str]:
         yield "partitions limit how many jobs of a user wait"
     if any(part.preempt is not None for part in parts):
         yield "partitions are preempted"
-    if cluster.maintenance or cluster.changes or cluster.absent or cluster.failures is not None:
-        yield "capacity changes"
+    if cluster.changes or cluster.absent or cluster.failures is not None:
+        yield "machines fail, join or leave"
+
+
+def _of_maintenance(windows: Sequence[Maintenance], workload: Workload) -> Iterator[str]:
+    """Yield what windows of maintenance are other than a pool that is smaller for a time."""
+    if windows and not (workload.request[:, 0] > 0).all():
+        yield "jobs ask for nothing, and so run while too much is taken away"
+    if any(window.every_s is not None for window in windows):
+        yield "maintenance recurs"
+    if any(window.running != "drain" for window in windows):
+        yield "maintenance stops what runs"
+    amounts = [window.amount for window in windows]
+    if amounts and not np.array_equal(amounts, amount_on_grid(np.array(amounts))):
+        yield "maintenance takes finer amounts than can be added up exactly"
 
 
 def _of_workload(workload: Workload) -> Iterator[str]:
@@ -150,11 +166,12 @@ def _of_workload(workload: Workload) -> Iterator[str]:
         yield "jobs ask for several resources"
 
 
-def _of_rules(rules: Rules) -> Iterator[str]:
+def _of_rules(rules: Rules, windows: int) -> Iterator[str]:
     """Yield which rules are not the usual ones."""
     if rules.admission.slots is not None or rules.admission.late != "stay":
         yield "admission limits what the policy sees"
     if rules.scheduling.period_s is not None:
         yield "decisions are made at multiples of a time"
-    if rules.limits.decisions is not None and rules.limits.decisions < LEAST_DECISIONS:
+    least = LEAST_DECISIONS + 4 * windows
+    if rules.limits.decisions is not None and rules.limits.decisions < least:
         yield "limits.decisions is low"

@@ -17,7 +17,7 @@ import numpy as np
 
 from simkit.arrays import Floats
 from simkit.engine.events import EventLoop
-from simkit.engine.recorder import Outcome, Recorder, Status
+from simkit.engine.recorder import EventRow, Outcome, Recorder, Status
 from simkit.policy.estimates import Predictor
 from simkit.policy.task import Allocation, Instances, Placement, Reservation, Task
 from simkit.workload import Workload
@@ -462,8 +462,7 @@ class Bookkeeping:
         self, machine: int, capacity: Mapping[str, float], facts: Mapping[str, object]
     ) -> None:
         """Record a machine's new capacity and why it changed."""
-        detail = json.dumps({"capacity": dict(capacity), **facts})
-        self._recorder.events.append((self._events.now, "capacity", -1, -1, machine, detail))
+        self._recorder.events.append(capacity_event(self._events.now, machine, capacity, facts))
 
     def switched(self, machine: int, facts: Mapping[str, object]) -> None:
         """Record the state of a machine's switch, or what of a pool is on and boots."""
@@ -491,6 +490,14 @@ class Bookkeeping:
             if all(task not in in_progress for task in tasks) and len(everyone) == 1:
                 status = Status.WAITING
             self._record_job(row, everyone, start, nan, status, reason)
+
+
+def capacity_event(
+    time_s: float, machine: int, capacity: Mapping[str, float], facts: Mapping[str, object]
+) -> EventRow:
+    """Return the row of `Recorder.events` of a machine's new capacity and why it changed."""
+    detail = json.dumps({"capacity": dict(capacity), **facts})
+    return time_s, "capacity", -1, -1, machine, detail
 
 
 def _earlier(a: float, b: float) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from heapq import heapify, heappop, heappush
 from math import ceil, inf
@@ -51,6 +51,8 @@ class PoolJobs:
     instances: Floats
     request: Floats
     """What one instance requests."""
+    partition: Ints
+    """Row of its partition; 0 if none admits it."""
     priority: Floats
     """That of its partition; larger goes first."""
     treatment: list[str | None]
@@ -90,6 +92,7 @@ class PoolJobs:
             size=size,
             instances=_floats(jobs, "instances"),
             request=_floats(jobs, "request"),
+            partition=positions,
             priority=np.array(priorities)[positions]
             if len(set(priorities)) > 1
             else _always(priorities[0], jobs.height),
@@ -103,12 +106,15 @@ class PoolJobs:
         )
 
     def take(self, order: Ints) -> Self:
-        """Return the jobs renumbered: the first is the one that `order` names first."""
-        if np.array_equal(order, np.arange(len(order))):
+        """Return some jobs renumbered: the first is the one that `order` names first."""
+        if np.array_equal(order, np.arange(len(self.row))):
             return self
         arrays = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "treatment"}
         treatment = [self.treatment[job] for job in order.tolist()] if self.treatment else []
-        taken = {n: column[order] for n, column in arrays.items() if column.strides != (0,)}
+        taken = {
+            name: column[: len(order)] if column.strides == (0,) else column[order]
+            for name, column in arrays.items()
+        }
         return replace(self, treatment=treatment, **taken)
 
     @property
@@ -377,16 +383,24 @@ class Pool:
 
     def decisions(self) -> Iterator[float]:
         """Yield each instant of a decision, once for each decision."""
-        while (now := self._next_decision()) < inf:
-            self.now = now
-            self._advance()
-            if self._held:
-                self._refill()
-            if self._fresh or self._sort is not None:
-                self._show()
+        while (now := self.next_decision()) < inf:
+            self.come_to(now)
             yield now
-            self.ended.clear()
-            self.was_corrected = False
+            self.leave()
+
+    def come_to(self, now: float) -> None:
+        """Let everything happen that happens up to an instant of a decision."""
+        self.now = now
+        self._advance()
+        if self._held:
+            self._refill()
+        if self._fresh or self._sort is not None:
+            self._show()
+
+    def leave(self) -> None:
+        """End the decision: what has happened before it is no news any more."""
+        self.ended.clear()
+        self.was_corrected = False
 
     def rounds(self) -> Iterator[None]:
         """Yield once, and again as long as jobs became visible in place of others, or came back."""
@@ -397,7 +411,8 @@ class Pool:
             self._show()
             yield
 
-    def _next_decision(self) -> float:
+    def next_decision(self) -> float:
+        """Return when the next decision is, in s; infinity: there is none."""
         event = self._next_submit
         if self._ends and self._ends[0][0] < event:
             event = self._ends[0][0]
@@ -618,3 +633,12 @@ class Pool:
         self.expected_end[job] = self.start[job] + estimate
         insort(self.expected, (self.expected_end[job], job))
         self._correct_later(job, estimate)
+
+
+def on_one_clock(pools: Sequence[Pool]) -> Iterator[Pool]:
+    """Yield each of several pools at every decision of any of them."""
+    while (now := min([pool.next_decision() for pool in pools])) < inf:
+        for pool in pools:
+            pool.come_to(now)
+            yield pool
+            pool.leave()

@@ -6,7 +6,7 @@ compared start by start. A run that cannot be replayed is not audited.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import log10, sqrt
@@ -17,7 +17,7 @@ import polars as pl
 
 from simkit.scenario.policy import PLACEMENT, BackfillChoice, ComposedPolicy
 from simkit.sections import Section
-from simkit.verify.admission import limits_users
+from simkit.verify.admission import limits_users, machines_of
 from simkit.verify.audit import (
     ENDLESS,
     TICK,
@@ -36,7 +36,7 @@ from simkit.verify.backfill import Conservative, Easy, NoBackfill, Rule
 from simkit.verify.estimates import ADDED_S
 from simkit.verify.folder import BY_LIMIT
 from simkit.verify.machines import maintenance_windows
-from simkit.verify.pool import Pool, PoolJobs, Rules, Sort, Windows, pool_windows
+from simkit.verify.pool import Pool, PoolJobs, Rules, Sort, Windows, on_one_clock, pool_windows
 
 
 @dataclass(frozen=True)
@@ -249,18 +249,19 @@ _OF_ATTEMPTS: Final = {"start_time_s": "expected_start_s", "preempted_s": "expec
 
 @dataclass(frozen=True)
 class Schedule:
-    """What a policy does with the jobs of a pool."""
+    """What a policy does with the jobs of some pools."""
 
-    pool: Pool
-    """At its end."""
-    row: Ints
-    """(J,) row of each job in the table of jobs."""
+    pools: Sequence[Pool]
+    """At their ends."""
+    rows: Sequence[Ints]
+    """Of each pool, (J,): row of each of its jobs in the table of jobs."""
 
     @cached_property
     def starts(self) -> Floats:
         """(J,): the first start of each job by its row; NaN if it never starts."""
-        starts = np.empty(len(self.row))
-        starts[self.row] = self.pool.first_start
+        starts = np.empty(sum(map(len, self.rows)))
+        for pool, row in zip(self.pools, self.rows, strict=True):
+            starts[row] = pool.first_start
         return starts
 
     @cached_property
@@ -269,45 +270,71 @@ class Schedule:
 
         The last is null if it is not preempted.
         """
-        pool, row = self.pool, self.row
-        names = ("row", "attempt", "expected_start_s", "expected_preempted_s")
-        schema = dict(zip(names, (pl.Int64, pl.Int64, pl.Float64, pl.Float64), strict=True))
-        stopped = [(int(row[job]), *facts) for job, *facts in pool.stopped]
-        last = {(stop.job, stop.attempt) for stop in pool.stopped}
-        ran = [
-            (int(row[job]), attempt, start, None)
-            for job, (attempt, start) in enumerate(zip(pool.attempts, pool.start, strict=True))
-            if attempt and (job, attempt) not in last
-        ]
-        return pl.DataFrame(stopped + ran, schema=schema, orient="row")
+        return pl.concat(map(_attempts, self.pools, self.rows))
+
+
+def _attempts(pool: Pool, row: Ints) -> pl.DataFrame:
+    """Return the attempts of the jobs of a pool."""
+    names = ("row", "attempt", "expected_start_s", "expected_preempted_s")
+    schema = dict(zip(names, (pl.Int64, pl.Int64, pl.Float64, pl.Float64), strict=True))
+    stopped = [(int(row[job]), *facts) for job, *facts in pool.stopped]
+    last = {(stop.job, stop.attempt) for stop in pool.stopped}
+    ran = [
+        (int(row[job]), attempt, start, None)
+        for job, (attempt, start) in enumerate(zip(pool.attempts, pool.start, strict=True))
+        if attempt and (job, attempt) not in last
+    ]
+    return pl.DataFrame(stopped + ran, schema=schema, orient="row")
 
 
 def expected_schedule(run: AuditedRun, policy: ComposedPolicy, jobs: PoolJobs) -> Schedule:
     """Return what the stated policy does with the rows of the table of jobs."""
-    rules = _rules(run, jobs)
-    setting = Setting(rules.capacity, run.scenario.seed, policy.order.args)
-    return replayed(jobs, rules, setting, policy.order.type, _backfill(policy.backfill))
+    pools = _pools(run, jobs)
+    assert pools is not None
+    capacity = sum(rules.capacity for rules, _ in pools)
+    setting = Setting(capacity, run.scenario.seed, policy.order.args)
+    return replayed(jobs, pools, setting, policy.order.type, _backfill(policy.backfill))
 
 
-def replayed(jobs: PoolJobs, rules: Rules, setting: Setting, order: str, backfill: str) -> Schedule:
+def replayed(
+    jobs: PoolJobs,
+    pools: Sequence[tuple[Rules, Ints]],
+    setting: Setting,
+    order: str,
+    backfill: str,
+) -> Schedule:
     """Return what a policy does with jobs.
 
     Args:
         jobs: the jobs by rank.
-        rules: of the pool.
+        pools: the rules of each pool, and which jobs go to it.
         setting: what the order knows apart from the jobs.
         order: one of `STATIC` or `CHANGING`.
         backfill: one of `BACKFILLS`.
     """
-    if order in STATIC:
-        jobs, rules = _numbered(jobs, rules, STATIC[order](jobs, setting))
-        pool = Pool(jobs, rules)
+    keys = STATIC[order](jobs, setting) if order in STATIC else None
+    made, rows = [], []
+    for rules, mine in pools:
+        own = jobs.take(mine)
+        if keys is not None:
+            own, rules = _numbered(own, rules, keys[mine])
+        made.append(Pool(own, rules, None if keys is not None else _sorting(own, setting, order)))
+        rows.append(own.row)
+    if len(made) > 1 and _sees_every_decision(jobs, order, backfill):
+        rule_of = {pool: BACKFILLS[backfill]() for pool in made}
+        for pool in on_one_clock(made):
+            rule_of[pool].decide(pool)
     else:
-        pool = Pool(jobs, rules, _sorting(jobs, setting, order))
-    rule = BACKFILLS[backfill]()
-    for _ in pool.decisions():
-        rule.decide(pool)
-    return Schedule(pool, jobs.row)
+        for pool in made:
+            rule = BACKFILLS[backfill]()
+            for _ in pool.decisions():
+                rule.decide(pool)
+    return Schedule(made, rows)
+
+
+def _sees_every_decision(jobs: PoolJobs, order: str, backfill: str) -> bool:
+    """Return whether a decision may start jobs at which nothing but the time is new."""
+    return order in CHANGING or (jobs.overrun and backfill != "none")
 
 
 def _numbered(jobs: PoolJobs, rules: Rules, keys: Floats) -> tuple[PoolJobs, Rules]:
@@ -328,11 +355,25 @@ def _sorting(jobs: PoolJobs, setting: Setting, order: str) -> Sort:
     return sort
 
 
-def _rules(run: AuditedRun, jobs: PoolJobs) -> Rules:
+def _pools(run: AuditedRun, jobs: PoolJobs) -> list[tuple[Rules, Ints]] | None:
+    """Return the rules of each pool and its jobs; None if the cluster does not consist of pools.
+
+    It does if it is one machine, or if each partition has one machine.
+    """
+    if len(run.capacity) == 1:
+        return [(_rules(run, jobs, *run.capacity), np.arange(len(jobs.row)))]
+    machines = [machines_of(run, part) for part in run.partitions or [{"machines": None}]]
+    if any(len(one) != 1 for one in machines):
+        return None
+    machine = np.array([one[0] for one in machines])[jobs.partition]
+    return [(_rules(run, jobs, m), np.flatnonzero(machine == m)) for m in run.capacity]
+
+
+def _rules(run: AuditedRun, jobs: PoolJobs, machine: int) -> Rules:
     admission = run.scenario.admission
     compared = {"qos": jobs.qos, "value": jobs.value}
     return Rules(
-        capacity=next(iter(run.capacity.values()))[0],
+        capacity=run.capacity[machine][0],
         period=run.period_s,
         steps=run.scenario.scheduling.step is not None,
         slots=admission.slots,
@@ -344,13 +385,14 @@ def _rules(run: AuditedRun, jobs: PoolJobs) -> Rules:
 
 
 def _windows(run: AuditedRun) -> Windows | None:
-    """Return the maintenance of the pool; None without maintenance.
+    """Return the maintenance of the only pool; None without maintenance.
 
     Raises ValueError if a window has no place in time.
     """
-    windows = maintenance_windows(run)
+    if not (windows := maintenance_windows(run)):
+        return None
     ((machine, (capacity, *_)),) = run.capacity.items()
-    return pool_windows(windows, machine, capacity) if windows else None
+    return pool_windows(windows, machine, capacity)
 
 
 # ---- what is not replayed -----------------------------------------------------------------------
@@ -409,7 +451,9 @@ def _needs_steady_pool(run: AuditedRun) -> None:
     not_audited_if({
         "the run is not complete": not run.complete,
         "jobs wait for their release": run.has_releases,
-        "the cluster is not one machine": len(run.capacity) != 1,
+        "several machines have slots or maintenance": (
+            len(run.capacity) > 1 and (run.scenario.admission.slots is not None or windows)
+        ),
         "jobs request several resources, or not the first": any(others) or not run.requested,
         "machines change, or users' processes run": (
             run.scenario.processes or cluster.trace or cluster.containers or cluster.failures
@@ -435,13 +479,17 @@ def _needs_facts(run: AuditedRun, policy: ComposedPolicy, jobs: PoolJobs) -> Non
     missing = [name for name, column in needed.items() if np.isnan(column).any()]
     by_value = order in BY_VALUE or admission == "value"
     # Such decisions may come at instants that leave no record.
-    sensitive = order in CHANGING or (jobs.overrun and backfill != "none")
+    sensitive = _sees_every_decision(jobs, order, backfill)
     recurs = any(w.every is not None for w in maintenance_windows(run))
     not_audited_if({
         "an order that changes with time is not replayed if maintenance recurs": (
             order in CHANGING and recurs
         ),
         f"not all jobs have a {' and a '.join(missing)} time or size": bool(missing),
+        "the cluster is not one machine, nor one for each partition": _pools(run, jobs) is None,
+        "with several pools, planned starts are not replayed if jobs overrun their estimates": (
+            len(run.capacity) > 1 and jobs.overrun and backfill not in _WITHOUT_PLANS
+        ),
         "the values that the policy saw do not follow from the scenario": (
             by_value and bool(np.isnan(jobs.value).any())
         ),

@@ -14,7 +14,8 @@ PAGES = sorted(
     [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")],
     key=lambda path: path.relative_to(ROOT).as_posix(),
 )
-PAGES = [page for page in PAGES if "_build" not in page.parts]
+PAGES = [page for page in PAGES if not {"_build", "templates"} & set(page.parts)]
+"""All but what is built from them, or stands for one that is filled."""
 
 _BLOCK = re.compile(
     r"(?:<!-- file: (?P<marked>\S+) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from pathlib import Path
 
+import power_modulated_setting as setting
 import pytest
 
 from simkit.arrays import stream
@@ -22,16 +22,6 @@ from simkit.workload.cluster import Cluster
 
 PAGES = Path(__file__).parents[2] / "docs" / "reproductions"
 HOUR_S = 3600.0
-
-
-@pytest.fixture(scope="module")
-def setting():
-    sys.path.insert(0, str(PAGES))
-    try:
-        import power_modulated_setting
-    finally:
-        sys.path.remove(str(PAGES))
-    return power_modulated_setting
 
 
 def actions_by_hour(policy):
@@ -55,7 +45,7 @@ def actions_by_hour(policy):
     return hours, store.results().jobs
 
 
-def test_with_algorithm_2_time_advances_with_each_action(setting):
+def test_with_algorithm_2_time_advances_with_each_action():
     plain, jobs = actions_by_hour(ReadyPoolPolicy(QoS()))
     assert max(plain.values()) > 1
     stepwise, slower = actions_by_hour(setting.OneActionAnHour(QoS()))
@@ -65,7 +55,16 @@ def test_with_algorithm_2_time_advances_with_each_action(setting):
     assert sum(stepwise.values()) >= len(slower)
 
 
-def test_the_variants_differ_in_order_and_time_alone(setting):
+def test_the_variants_differ_in_order_and_time_alone():
     assert {name.partition(",")[0] for name in setting.COMMON} == set(setting.ORDERS)
     assert {name.partition(",")[0] for name in setting.STEPWISE} == set(setting.ORDERS)
     assert set(setting.ORDERS) < set(setting.POLICIES)
+
+
+def test_the_page_is_what_its_committed_table_gives():
+    pytest.importorskip("torch")  # of the learners, whose studies it is like
+    from power_modulated import study
+
+    power = study(PAGES)
+    text = power.filled("power-modulated", power.read(PAGES))
+    assert text == (PAGES / "power-modulated.md").read_text("utf-8")

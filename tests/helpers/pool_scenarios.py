@@ -1,8 +1,9 @@
-"""Random runs of a pool of rigid jobs, with ties, empty jobs, kills, users and refusals."""
+"""Random runs of pools of rigid jobs: ties, empty jobs, kills, users, refusals, maintenance."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from engine_runs import a_gang, make_jobs
 
 import simkit
 from simkit.workload import Workload
-from simkit.workload.cluster import Cluster, Partition
+from simkit.workload.cluster import Cluster, Maintenance, Partition
 
 FIXED: Final = (
     "fcfs", "lcfs", "sjf", "ljf", "saf", "laf", "f1", "f2", "f3", "f4", "log-r-n", "r2-n", "random",
@@ -75,7 +76,24 @@ def drawn(seed: int) -> PoolScenario:
         "walltime": str(rng.choice(["kill", "ignore"])),
         "seed": seed % 7,
     }
-    return PoolScenario(workload, _cluster(rng, size, pools), overrides)
+    cluster = _cluster(rng, size, pools)
+    if rng.random() < 0.4:
+        cluster = replace(cluster, maintenance=_maintenance(rng, cluster, submit[-1] + 60.0))
+    return PoolScenario(workload, cluster, overrides)
+
+
+def _maintenance(
+    rng: np.random.Generator, cluster: Cluster, until: float
+) -> tuple[Maintenance, ...]:
+    """Return windows on a pool, one after the other or at once, some before the first job."""
+    windows, machine = [], int(rng.integers(len(cluster.capacity)))
+    size, count = float(cluster.capacity[machine, 0]), int(rng.integers(1, 4))
+    for _ in range(count):
+        begin = float(rng.choice([-30.0, 0.0, np.round(until * rng.random(), 2)]))
+        end = begin + float(rng.choice([1.0, 17.0, until]))
+        away = float(rng.choice([0.0, size // count, size if count == 1 else 0.0]))
+        windows.append(Maintenance(begin, end, machine, (away,)))
+    return tuple(windows)
 
 
 def _cluster(rng: np.random.Generator, size: int, pools: int) -> Cluster:

@@ -13,7 +13,7 @@ from simkit.analysis.plot_style import COLOURS
 from simkit.learners.studies.cocorl.trainings import HALF, SHARES
 from simkit.learners.studies.green.judge import HEURISTICS, THRESHOLDS, threshold_of
 from simkit.learners.studies.green.trainings import drawn
-from simkit.learners.studies.pictures import Figure, draw_line, empty_figure, log_ticks
+from simkit.learners.studies.pictures import Figure, empty_figure, line, panel, picture
 from simkit.learners.studies.results import COLUMNS, Results
 
 LOADS: Final = ("20", "40", "60", "80", "100", "120")
@@ -269,17 +269,15 @@ def _points(results: Results, arms: Iterable[str]) -> tuple[list[float], list[fl
     return costs, values
 
 
-def draw_loads(results: Results) -> Figure:
-    """Draw each metric over the load."""
-    figure = empty_figure(8.0, 6.0)
-    panels = figure.subplots(2, 2).ravel()
-    loads, order = [int(load) for load in LOADS], (5, 4, 2, 3, 0, 1)
-    for axes, (metric, label) in zip(panels, PANELS.items(), strict=True):
-        for number, arm in zip(order, COMPARED, strict=False):
-            asked = (f"{metric} | {arm} | {load} | {AT_LOAD}" for load in LOADS)
-            draw_line(axes, results, loads, asked, color=COLOURS[number], label=COMPARED[arm],
-                      marker=".", linewidth=1.0 if arm in HEURISTICS else 1.8)  # fmt: skip
-        axes.set(xlabel="load, %", ylabel=label.removesuffix(", %"), xticks=loads)
-    log_ticks(panels[-1], [0.01, 0.03, 0.1, 0.3, 1, 3])
-    panels[0].legend(fontsize=8)
-    return figure
+draw_loads: Final = picture(
+    *(panel(
+        *(line(f"{metric} | {arm} | [x] | {AT_LOAD}", color=COLOURS[number], label=label,
+               marker=".", linewidth=1.0 if arm in HEURISTICS else 1.8)
+          for number, (arm, label) in zip((5, 4, 2, 3, 0, 1), COMPARED.items(), strict=False)),
+        xlabel="load, %", ylabel=words.removesuffix(", %"), xticks=[int(load) for load in LOADS],
+        log=[0.01, 0.03, 0.1, 0.3, 1, 3] if metric == "cost" else [],
+        legend={"fontsize": 8} if metric == "value" else None,
+    ) for metric, words in PANELS.items()),
+    height=6.0, rows=2,
+)  # fmt: skip
+"""Each metric over the load."""

@@ -41,10 +41,4 @@ def measure(place: Workplace, setting: DeepJSSetting) -> tuple[pl.DataFrame, dic
     return rows, {"minutes": minutes}
 
 
-STUDY: Final = Study(
-    "deepjs", FULL, QUICK, measure, page=page,
-    pictures={
-        "deepjs-figure4": page.draw_sliding, "deepjs-figure5": page.draw_agreement,
-        "deepjs-figure6": page.draw_test,
-    },
-)  # fmt: skip
+STUDY: Final = Study("deepjs", FULL, QUICK, measure, page=page, pictures=page.PICTURES)

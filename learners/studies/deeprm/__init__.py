@@ -45,9 +45,6 @@ def curves(papers: Sequence[trainings.Agents]) -> Iterator[pl.DataFrame]:
 
 STUDY: Final = Study(
     "deeprm", trainings.FULL, trainings.QUICK, measure, metrics=METRICS, page=page,
-    pictures={
-        "deeprm-load": page.draw_loads, "deeprm-learning": page.draw_learning,
-        "deeprm-withheld": page.draw_withheld,
-    },
+    pictures=page.PICTURES, best=page.BEST,
     pages=("deeprm", "deeprm-one-agent"),
 )  # fmt: skip

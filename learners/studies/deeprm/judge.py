@@ -8,10 +8,10 @@ from typing import Any, Final
 import polars as pl
 
 from simkit.learners.studies.deeprm.trainings import Agents, DeepRMSetting, scenario_at, trained_at
+from simkit.learners.studies.judging import Arm, evaluated
 from simkit.learners.studies.results import Metric, long
 from simkit.learners.studies.trainings import kept_table
 from simkit.training import Workplace
-from simkit.training.evaluate import Candidate, evaluate
 
 Rules = Mapping[str, Mapping[str, Any]]
 """Label → section `policy` of a scenario."""
@@ -69,8 +69,6 @@ METRICS: Final = {
 }
 """Means over all jobs of all sets, finished or not; the last over all steps."""
 TURNAROUND: Final = "turnaround_time_s"
-SEED: Final = ", seed "
-"""Between an arm and its seed in labels."""
 
 
 def original(load: int) -> str:
@@ -120,21 +118,21 @@ def judged(
     ``slowdown_sum``, ``turnaround_sum`` in steps, ``jobs`` and how many are ``unfinished``.
     """
     scenario = scenario_at(load)
-    everyone = [Candidate("policy", rule, label) for label, rule in rules.items()]
+    arms = [Arm(label, rule) for label, rule in rules.items()]
     key = [case, str(sets), scenario.model_dump_json(), *map(str, rules.items())]
     for one in agents:
         for seed, kept in enumerate(one.kept):
             section = {"agent": str(kept.folder), "args": {"choose": one.choose}}
-            everyone.append(Candidate("agent", section, f"{one.arm}{SEED}{seed}"))
+            arms.append(Arm(one.arm, section, seed))
             key += [one.arm, one.choose, kept.digest]
 
     def play() -> pl.DataFrame:
-        found = evaluate(scenario, everyone, beside=[TURNAROUND], workers=place.workers, **sets)
-        table = found.frame().drop("seed", strict=False).filter(pl.col("jobs") > 0).with_columns(
-            pl.col("label").str.split_exact(SEED, 1).struct.rename_fields(["arm", "seed"]),
-            slowdown_sum="sum", turnaround_sum=pl.col(TURNAROUND) * pl.col("jobs"),
-        ).unnest("label")  # fmt: skip
-        metrics = ("slowdown_sum", "turnaround_sum", "jobs", "unfinished")
-        return long(table, metrics, case=case, item=pl.col("set"))
+        found = evaluated(
+            scenario, arms, metric="slowdown", beside=[TURNAROUND], workers=place.workers, **sets
+        )
+        sums = found.with_columns(
+            slowdown_sum="sum", turnaround_sum=pl.col(TURNAROUND) * pl.col("jobs")
+        )
+        return long(sums, ("slowdown_sum", "turnaround_sum", "jobs", "unfinished"), case=case)
 
     return kept_table(place, case, key, play)

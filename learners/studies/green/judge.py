@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 import polars as pl
 
-from simkit.arrays import Floats, Ints, stream
-from simkit.learners.common.bundle import ViewDescription, up_to_date
+from simkit.arrays import Floats, stream
+from simkit.learners.common.games import Rule
 from simkit.learners.games.ready_pool import ReadySource
 from simkit.learners.lockstep.job_sets import NEVER
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
-from simkit.learners.lockstep.ready_pool.rules import ORDERS, Rule, left_over, play, threshold
-from simkit.learners.networks.inference import masked_log_softmax, plain_network
+from simkit.learners.lockstep.ready_pool.rules import ORDERS, left_over, play, threshold
 from simkit.learners.studies.green.circumstances import Circumstances
 from simkit.learners.studies.green.trainings import drawn, kind_of
-from simkit.learners.studies.results import long
-from simkit.learners.studies.trainings import KeptTraining, digest_of, kept_table
+from simkit.learners.studies.trainings import KeptTraining, Part, digest_of, kept_rows, player
 from simkit.training import Workplace
 
 HEURISTICS: Final[Mapping[str, str]] = {
     "fcfs": "FCFS", "sjf": "SJF", "qos": "QoS", "value": "HVF",
 }  # fmt: skip
 """The dissertation's rules → their labels there; HVF: the highest value first."""
-FIT: Final = ("fit0", "fit12")
-"""The least-left-over rules; their number is the last hour ahead in which a job may start."""
 THRESHOLDS: Final = tuple(step / 20 for step in range(11))
 """θ of the threshold rule: 0 to 0.5."""
 JUDGED: Final = "reproduce.green.judged"
@@ -42,33 +39,45 @@ waiting jobs, mean over the hours; ``completed``: the share of jobs that ended; 
 share of powered units that were in use."""
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A rule or an agent."""
-
-    arm: str
-    make: Callable[[], Rule]
-    """Returns the rule or agent, ready to play games from their beginning."""
-    digest: str
-    """Identifies all that its play depends on."""
-    seed: int | None = None
-    """Seed of the agent's training."""
-    reject: bool = False
-    """Whether it rejects jobs."""
-
-
 def threshold_of(theta: float) -> str:
     """Return the name of a threshold rule."""
     return f"threshold {theta:.2f}"
 
 
+RULES: Final[Mapping[str, Rule]] = {
+    **ORDERS,
+    **{threshold_of(theta): threshold(theta) for theta in THRESHOLDS},
+    **{f"fit{hours}": left_over(hours) for hours in (0, 12)},
+}
+"""The number of a least-left-over rule is the last hour ahead in which a job may start."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A rule or an agent."""
+
+    arm: str
+    digest: str
+    """The name of a rule, or a hash of all that an agent's play depends on."""
+    seed: int | None = None
+    """Seed of the agent's training."""
+    agent: Path | None = None
+    """Folder of the agent."""
+    draw: bool = False
+    """Whether its actions are drawn; otherwise they are its likeliest."""
+    reject: bool = False
+    """Whether it rejects jobs."""
+
+    def make(self) -> Rule:
+        """Return the rule or agent, ready to play games from their beginning."""
+        if self.agent is None:
+            return RULES[self.digest]
+        return player(self.agent, stream(0, "reproduce.green.actions") if self.draw else None)
+
+
 def rule(name: str) -> Candidate:
-    """Return a rule by its name in `ORDERS` or `FIT` or from `threshold_of`; else KeyError."""
-    known = dict(ORDERS)
-    known |= {threshold_of(theta): threshold(theta) for theta in THRESHOLDS}
-    known |= {fit: left_over(int(fit[3:])) for fit in FIT}
-    chosen = known[name]
-    return Candidate(name, lambda: chosen, name)
+    """Return a rule of `RULES`."""
+    return Candidate(name, name)
 
 
 def agents(trainings: Iterable[KeptTraining]) -> list[Candidate]:
@@ -78,58 +87,40 @@ def agents(trainings: Iterable[KeptTraining]) -> list[Candidate]:
 
 
 def _agent(one: KeptTraining, *, draw: bool) -> Candidate:
-    bundle = one.agent
-    described = ViewDescription.read(up_to_date(bundle.description))
-    network = plain_network(described.architecture, bundle.weights)
+    arm, name = (drawn(text) if draw else text for text in (kind_of(one), one.scenario.name))
+    digest, folder = digest_of([name, one.digest, draw]), one.folder / "agent"
+    learn = one.scenario.learn
+    assert learn is not None
+    reject = bool(learn.all_arguments.get("reject"))
+    return Candidate(arm, digest, one.scenario.seed, folder, draw, reject)
 
-    def make() -> Rule:
-        rng = stream(0, "reproduce.green.actions")
 
-        def choose(games: ReadyGames) -> Ints:
-            logits, allowed = network.logits(games.observe()), games.mask()
-            if not draw:
-                best: Ints = np.where(allowed, logits, -np.inf).argmax(axis=1)
-                return best
-            chances = np.exp(masked_log_softmax(logits, allowed).astype(np.float64))
-            below = chances.cumsum(axis=1)
-            at = rng.random(len(below)) * below[:, -1]
-            taken: Ints = np.minimum(
-                (below <= at[:, None]).sum(axis=1), (below < below[:, -1:]).sum(axis=1)
-            )
-            return taken
+def parts(
+    where: Circumstances, candidates: Iterable[Candidate], streams: int, *, case: str = "",
+    named: str = JUDGED,
+) -> list[Part]:  # fmt: skip
+    """Return a table for each candidate, of its `METRICS` on each stream.
 
-        return choose
-
-    kind, name = kind_of(one), one.scenario.name
-    return Candidate(
-        drawn(kind) if draw else kind,
-        make,
-        digest_of([drawn(name) if draw else name, one.digest, draw]),
-        one.scenario.seed,
-        bool((described.view.action_arguments or {})["reject"]),
-    )
+    Args:
+        where: circumstances.
+        candidates: rules and agents.
+        streams: number of streams, the items.
+        case: name of the circumstances in the long table.
+        named: name of the streams: the test streams, or others to choose settings on.
+    """
+    return [
+        Part(one.arm, [asdict(where), one.digest, streams, named], _judge,
+             (where, one, streams, named), {"arm": one.arm, "seed": one.seed, "case": case})
+        for one in candidates
+    ]  # fmt: skip
 
 
 def judged(
     place: Workplace, where: Circumstances, candidates: Iterable[Candidate], streams: int,
     *, case: str = "", named: str = JUDGED,
 ) -> pl.DataFrame:  # fmt: skip
-    """Return the `METRICS` of each candidate on each stream as a long table; results are kept.
-
-    Args:
-        place: keeps results.
-        where: circumstances.
-        candidates: rules and agents.
-        streams: number of streams, the items.
-        case: name of the circumstances in the table.
-        named: name of the streams: the test streams, or others to choose settings on.
-    """
-    tables = []
-    for one in candidates:
-        key = [asdict(where), one.digest, streams, named]
-        found = kept_table(place, one.arm, key, _judge, where, one, streams, named)
-        tables.append(long(found, METRICS, arm=one.arm, case=case, seed=one.seed))
-    return pl.concat(tables)
+    """Return the `parts` as a long table; results are kept."""
+    return kept_rows(place, parts(where, candidates, streams, case=case, named=named), METRICS)
 
 
 def games_of(

@@ -1,20 +1,20 @@
-"""What the page of the study of Launchpad calls by name: rows, numbers, verdicts, pictures."""
+"""What the page of the study of Launchpad calls by name, and its picture."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from simkit.analysis.intervals import Estimate
 from simkit.analysis.plot_style import COLOURS
-from simkit.learners.studies.green.judge import HEURISTICS, threshold_of
+from simkit.learners.studies.green.judge import HEURISTICS, THRESHOLDS, threshold_of
 from simkit.learners.studies.green.trainings import LATE_LEAVE, SMALL_POOL, drawn
 from simkit.learners.studies.launchpad.data import MIXES
 from simkit.learners.studies.launchpad.trainings import KINDS
 from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED, parsed
-from simkit.learners.studies.pictures import Figure, distances, empty_figure
-from simkit.learners.studies.results import Results
+from simkit.learners.studies.pictures import Mark, distances, panel, picture
+from simkit.learners.studies.results import Best, Results
 
 LARGE, SMALL = LATE_LEAVE.ready, SMALL_POOL.ready
 """Places in the two ready pools; their cases are ``pool N``, of agreement ``pool N, DATA``."""
@@ -43,6 +43,8 @@ NEAR: Final = 5.0
 """The most points by which an agreement may differ from the published one to count as the same."""
 
 
+BEST: Final = {"threshold rule": Best("value", tuple(map(threshold_of, THRESHOLDS)), highest=True)}
+"""That whose θ was chosen on other streams: no other is judged."""
 _MEETS: Final = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 
 
@@ -55,26 +57,14 @@ def seeds_met(results: Results, *rule: str) -> str:
     return f"{sum(met)} of {len(met)}"
 
 
-def each_training(results: Results) -> list[dict[str, str]]:
-    """Return what names the rows of the outcome: all trainings together, and each."""
-    seeds = range(len(results.values("cost", "clone-combo", f"pool {LARGE}")[0]))
-    each = [{"label": str(seed), "by": f" | seed={seed}"} for seed in seeds]
-    return [{"label": "all", "by": ""}, *each]
-
-
-def best_threshold_rule(results: Results, pool: int | str) -> str:
-    """Return the threshold rule that was chosen on other streams."""
-    return threshold_of(results.facts[f"θ, pool {pool}"])
-
-
-def everyone(results: Results, pool: str) -> list[dict[str, str]]:
-    """Return the rules and the agents with a ready pool: rows of a table."""
+def everyone(results: Results, pool: str) -> dict[str, str]:
+    """Return the rules and the agents with a ready pool → their labels."""
     agents = OF_FOUR_RULES if int(pool) == LARGE else OF_THREE_SETS
-    best = best_threshold_rule(results, pool)
+    best = results.named("threshold rule", f"pool {pool}")
     labels = {**RULES, best: best.replace("threshold", "threshold rule, θ")}
     for arm, label in agents.items():
         labels |= {act(arm): f"{label}, {actions}" for actions, act in ACTIONS.items()}
-    return [{"arm": arm, "label": label, "threshold": best} for arm, label in labels.items()]
+    return labels
 
 
 def spread(results: Results, kind: str, actions: str) -> float:
@@ -100,13 +90,6 @@ def _verdict(holds: Callable[[str], bool]) -> str:
     return f"{CONFIRMED} with {'drawn' if by_drawn else 'the likeliest'} actions only"
 
 
-def _gaps(results: Results, act: str, mine: str, others: Iterable[str]) -> list[Estimate]:
-    """Return by how many points of value agents exceed other agents that act alike, or rules."""
-    asked = f"value | {mine}{act} | pool {SMALL if 'pool5' in mine else LARGE}"
-    arms = (one if one in RULES else one + act for one in others)
-    return [results.ask(f"{asked} | less={one} | percent") for one in arms]
-
-
 _RELATIONS: Final[Mapping[str, Callable[[Estimate], bool]]] = {
     "above": lambda gap: gap.surely(0.0),
     "below": lambda gap: gap.high is not None and gap.high < 0.0,
@@ -117,8 +100,14 @@ _RELATIONS: Final[Mapping[str, Callable[[Estimate], bool]]] = {
 
 def stands(results: Results, how: str, mine: str, *others: str) -> str:
     """Return whether agents stand in one of `_RELATIONS` to each of some others, in value."""
-    holds = _RELATIONS[how]
-    return _verdict(lambda act: all(map(holds, _gaps(results, act, mine, others))))
+    case = f"pool {SMALL if 'pool5' in mine else LARGE}"
+
+    def holds(act: str) -> bool:
+        arms = [one if one in RULES else one + act for one in others]
+        asked = [f"value | {mine}{act} | {case} | less={one} | percent" for one in arms]
+        return all(map(_RELATIONS[how], map(results.ask, asked)))
+
+    return _verdict(holds)
 
 
 def near_the_published(results: Results, kind: str) -> str:
@@ -140,46 +129,45 @@ def agreement_falls(results: Results) -> str:
     return _verdict(falls)
 
 
-_COLOURS: Final = dict(zip(ACTIONS, (COLOURS[0], COLOURS[1]), strict=True))
+_WAYS: Final = (("drawn", -0.22, COLOURS[0]), ("likeliest", 0.22, COLOURS[1]))
 
 
-def draw(results: Results) -> Figure:
-    """Draw points of value above QoS of rules and agents, with both pools."""
-    figure = empty_figure(9.0, 4.2)
-    left, right = figure.subplots(1, 2)
-    for axes, where, agents, title in (
-        (left, LATE_LEAVE, OF_FOUR_RULES, "data of four rules"),
-        (right, SMALL_POOL, OF_THREE_SETS, "three sets of data"),
-    ):
-        _panel(axes, results, where.ready, agents)
-        axes.set_title(f"{title}; pool of {where.ready}, load {where.load:.0%}", fontsize=9.5)
-    handles, labels = left.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
-    return figure
-
-
-def _panel(axes: Any, results: Results, pool: int, agents: Mapping[str, str]) -> None:
-    """Draw a row for each rule and kind of agent; each seed is a point with its interval."""
-    best = best_threshold_rule(results, pool)
-    rules = {"sjf": "SJF", "fcfs": "FCFS", "value": "HVF", best: "threshold rule"}
-    seeds = {arm: len(results.values("value", arm, f"pool {pool}")[0]) for arm in agents}
-    points = [("rules", arm, 0, float(row), COLOURS[5]) for row, arm in enumerate(rules)]
-    points += [
-        (f"{actions} actions", act(arm), seed,
-         row + 0.22 * (2 * way - 1) + 0.1 * (seed - (seeds[arm] - 1) / 2), _COLOURS[actions])
-        for row, arm in enumerate(agents, len(rules))
-        for way, (actions, act) in enumerate(ACTIONS.items())
-        for seed in range(seeds[arm])
-    ]  # fmt: skip
-    named = set[str]()
-    for label, arm, seed, at, colour in points:
-        asked = f"value | {arm} | pool {pool} | less=qos | seed={seed} | percent"
-        value, reach = distances(results, [asked])
-        axes.errorbar(value, [at], xerr=reach, fmt="o", markersize=3.5, color=colour,
-                      elinewidth=1.0, label=None if label in named else label)  # fmt: skip
-        named.add(label)
-    axes.axvline(0.0, color=COLOURS[5], linewidth=0.7)
+def _panel(pool: int, agents: Mapping[str, str], title: str) -> Mark:
+    """Return a panel with a row for each rule and kind of agent; each seed is a point."""
+    rules = {"sjf": "SJF", "fcfs": "FCFS", "value": "HVF", "threshold rule": "threshold rule"}
     labels = [*rules.values(), *(label.replace(" and SJF", ", SJF") for label in agents.values())]
-    axes.set_yticks(range(len(labels)), labels=labels, fontsize=8)
-    axes.invert_yaxis()
-    axes.set_xlabel("points of value above QoS")
+
+    def points(axes: Any, results: Results, arm: str, label: str, row: float, colour: str) -> None:
+        seeds = results.seeds("value", arm, f"pool {pool}")
+        for seed in seeds:
+            asked = f"value | {arm} | pool {pool} | less=qos | seed={seed} | percent"
+            value, reach = distances([results.ask(asked)])
+            named = label in axes.get_legend_handles_labels()[1]
+            axes.errorbar(value, [row + 0.1 * (seed - seeds[-1] / 2)], xerr=reach, fmt="o",
+                          markersize=3.5, color=colour, elinewidth=1.0,
+                          label=None if named else label)  # fmt: skip
+
+    def draw(axes: Any, results: Results) -> None:
+        for row, arm in enumerate(rules):
+            points(axes, results, arm, "rules", row, COLOURS[5])
+        for row, arm in enumerate(agents, len(rules)):
+            for actions, shift, colour in _WAYS:
+                points(
+                    axes, results, ACTIONS[actions](arm), f"{actions} actions", row + shift, colour
+                )
+        axes.axvline(0.0, color=COLOURS[5], linewidth=0.7)
+        axes.set_yticks(range(len(labels)), labels=labels, fontsize=8)
+        axes.invert_yaxis()
+
+    return panel(draw, xlabel="points of value above QoS", title=title)
+
+
+draw: Final = picture(
+    *(_panel(where.ready, agents, f"{words}; pool of {where.ready}, load {where.load:.0%}")
+      for where, agents, words in (
+          (LATE_LEAVE, OF_FOUR_RULES, "data of four rules"),
+          (SMALL_POOL, OF_THREE_SETS, "three sets of data"),
+      )),
+    width=9.0, height=4.2, legend={"ncols": 3, "fontsize": 8},
+)  # fmt: skip
+"""Points of value above QoS of rules and agents, with both pools."""

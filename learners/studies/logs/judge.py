@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -13,16 +13,17 @@ import polars as pl
 from simkit.arrays import Floats, stream
 from simkit.experiment.workload import read_trace
 from simkit.learners.pools.jobs import PoolJobs
+from simkit.learners.studies.judging import Arm, evaluated
 from simkit.learners.studies.logs import trainings
-from simkit.learners.studies.results import BOUND, long
+from simkit.learners.studies.results import long
 from simkit.learners.studies.rlscheduler.judge import HOLD_WINDOWS, HoldChoice, best_hold
 from simkit.learners.studies.trainings import Part, kept_tables
 from simkit.policy.estimates import Requested
 from simkit.scenario.yaml_document import load_scenario
 from simkit.traces.models.synthetic import requested_times
 from simkit.training import Workplace
-from simkit.training.evaluate import Candidate, evaluate, policy_candidate
-from simkit.training.held_out import SHARE, WINDOW, Unseen
+from simkit.training.evaluate import policy_candidate
+from simkit.training.held_out import SHARE, Unseen
 from simkit.workload import Workload
 
 TURNAROUND: Final = "turnaround_time_s"
@@ -82,45 +83,29 @@ class Group:
 
     log: trainings.Log
     estimates: str
-    candidates: tuple[Candidate, ...]
-    """Labelled ``ARM``, or ``ARM#SEED``."""
+    arms: tuple[Arm, ...]
     digest: str = ""
     """Of the weights of an agent; empty: the rules."""
 
     def part(self, windows: int) -> Part:
-        """Return its rows of the long table, to be kept."""
-        who = [[one.label, {} if self.digest else dict(one.policy)] for one in self.candidates]
+        """Return its table, to be kept."""
+        who = [[one.label, {} if self.digest else dict(one.policy)] for one in self.arms]
         key = [self.log.name, self.estimates, who, self.digest, windows]
-        name = self.candidates[0].label if self.digest else "rules"
+        name = self.arms[0].label if self.digest else "rules"
         known = self.estimates or "requested"
         return Part(f"{name} on {self.log.name}, {known}", key, self.judged, (windows,))
 
     def judged(self, windows: int) -> pl.DataFrame:
-        """Return a row of the long table for each candidate, window and metric."""
-        estimates, bound = ESTIMATES[self.estimates], not (self.estimates or self.digest)
-        found = evaluate(
-            load_scenario(self.log.scenario, overrides={"estimates": estimates}),
-            self.candidates, unseen=Unseen(windows, trainings.JOBS), metric=TURNAROUND,
-            beside=METRICS, bound=bound, workers=1,
-        ).frame()  # fmt: skip
-        rows = self._long(found, METRICS)
-        if not bound:
-            return rows
-        least = found.filter(label=self.candidates[0].label).with_columns(
-            pl.lit(BOUND).alias("label"), pl.col("bound").alias(TURNAROUND)
-        )
-        return pl.concat([rows, self._long(least, [TURNAROUND])])
-
-    def _long(self, table: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
-        arm, known = pl.col("label").str.split("#"), f", {self.estimates}" * bool(self.estimates)
-        return long(
-            table,
-            metrics,
-            arm=arm.list.first() + pl.lit(known),
-            case=self.log.name,
-            item=pl.col(WINDOW).str.split("..").list.first().cast(pl.Int64),
-            seed=arm.list.get(1, null_on_oob=True).cast(pl.Int64),
-        )
+        """Return a row of the long table for each arm, window and metric."""
+        found = evaluated(
+            load_scenario(
+                self.log.scenario, overrides={"estimates": ESTIMATES[self.estimates]}
+            ),
+            self.arms, unseen=Unseen(windows, trainings.JOBS), metric=TURNAROUND,
+            beside=METRICS, bound=not (self.estimates or self.digest), workers=1,
+        )  # fmt: skip
+        known = pl.lit(f", {self.estimates}" if self.estimates else "")
+        return long(found, METRICS, arm=pl.col("arm") + known, case=self.log.name)
 
 
 def groups(place: Workplace, setting: trainings.LogsSetting) -> Iterator[Group]:
@@ -136,7 +121,7 @@ def groups(place: Workplace, setting: trainings.LogsSetting) -> Iterator[Group]:
         training = trainings.kept(place, agent, setting)
         policy = {"agent": str(training.folder / "agent")}
         for log in setting.cases:
-            one = Candidate("agent", policy, f"{agent.arm(log)}#{agent.seed}")
+            one = Arm(agent.arm(log), policy, agent.seed)
             for each in _with(agent, log, known[log]):
                 yield Group(log, each, (one,), training.digest)
 
@@ -153,11 +138,11 @@ def _with(agent: trainings.Agent, log: trainings.Log, known: Sequence[str]) -> S
     return [""] if at_home or (agent.kind == "ppo" and new_to_all) else []
 
 
-def _rules(hold: HoldChoice) -> tuple[Candidate, ...]:
+def _rules(hold: HoldChoice) -> tuple[Arm, ...]:
     held = {"type": "hold", "longer_than": hold.hold.longer_than_s,
             "keep_free": hold.hold.keep_free}  # fmt: skip
-    rules = [replace(policy_candidate(text), label=arm) for arm, text in RULES.items()]
-    return (*rules, Candidate("policy", {"order": hold.rule, "backfill": held}, "hold"))
+    rules = [Arm(name, policy_candidate(text).policy) for name, text in RULES.items()]
+    return (*rules, Arm("hold", {"order": hold.rule, "backfill": held}))
 
 
 def judge_all(place: Workplace, setting: trainings.LogsSetting) -> pl.DataFrame:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 
 import polars as pl
 
 from simkit.learners.studies.green.circumstances import Circumstances, Power
-from simkit.learners.studies.green.judge import best_threshold
+from simkit.learners.studies.green.judge import METRICS, best_threshold
 from simkit.learners.studies.green.trainings import (
     FULL,
     LATE_LEAVE,
@@ -20,10 +21,9 @@ from simkit.learners.studies.green.trainings import (
     free,
     training,
 )
-from simkit.learners.studies.rare import page
-from simkit.learners.studies.rare.judge import SIZES, Judge
+from simkit.learners.studies.rare import judge, page
 from simkit.learners.studies.study import Study
-from simkit.learners.studies.trainings import KeptTraining, train
+from simkit.learners.studies.trainings import KeptTraining, kept_rows, kept_tables, train
 from simkit.training import Workplace
 
 __all__ = ["PRINTED", "STUDY"]
@@ -58,31 +58,36 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
     several = make("sizes", "cocorl", LATE_LEAVE, many, 0, units=[10, 20, 50])
     trainings = [*ppo, *rare, *pool, several, *full, *windy]
     train(place, trainings)
-    judge, where = Judge(place, size), PRINTED["full"]
-    place.say("judging where nobody leaves")
-    tables = [
-        *(judge.printed(f"{units} units", replace(where, units=units), full) for units in SIZES),
-        judge.printed("90 % of the power", replace(where, power="90"), full),
-        judge.printed("80 % of the power", replace(where, power="80"), full),
-        judge.printed("wind and sun", replace(PRINTED["wind-sun"], zero=JULY), windy),
-        *(judge.printed(f"ready pool {ready}", replace(where, ready=ready)) for ready in (15, 25)),
-        judge.bound("as printed, 10 units", where),
-    ]
-    place.say("judging where late jobs leave")
     theta, theta_pool = (
         best_threshold(place, size.at(where), size.tuning) for where in (LATE_LEAVE, SMALL_POOL)
     )
-    for units in SIZES:
-        who = [*ppo, *rare, several] if units <= 20 else [several]
-        tables.append(judge.leaving(f"{units} units", replace(LATE_LEAVE, units=units), theta, who))
-    tables += [
-        judge.leaving("90 % of the power", replace(LATE_LEAVE, power="90"), theta, [*ppo, *rare]),
-        judge.leaving("80 % of the power", replace(LATE_LEAVE, power="80"), theta, [*ppo, *rare]),
-        judge.leaving("ready pool 5", SMALL_POOL, theta_pool, pool),
-        judge.bound("leave, 10 units", LATE_LEAVE),
-        judge.forecasts(ppo[0]),
+    place.say("judging")
+    where, stay, leave = PRINTED["full"], partial(judge.printed, size), partial(judge.leaving, size)
+    less: dict[str, Power] = {"90 % of the power": "90", "80 % of the power": "80"}
+    sizes = {f"{units} units": units for units in judge.SIZES}
+    parts = [
+        *(stay(case, replace(where, units=units), full) for case, units in sizes.items()),
+        *(stay(case, replace(where, power=power), full) for case, power in less.items()),
+        stay("wind and sun", replace(PRINTED["wind-sun"], zero=JULY), windy),
+        *(stay(f"ready pool {ready}", replace(where, ready=ready)) for ready in (15, 25)),
+        *(
+            leave(case, replace(LATE_LEAVE, units=units), theta,
+                  [*ppo, *rare, several] if units <= 20 else [several])
+            for case, units in sizes.items()
+        ),
+        *(
+            leave(case, replace(LATE_LEAVE, power=power), theta, [*ppo, *rare])
+            for case, power in less.items()
+        ),
+        leave("ready pool 5", SMALL_POOL, theta_pool, pool),
+    ]  # fmt: skip
+    bounds = {"as printed, 10 units": where, "leave, 10 units": LATE_LEAVE}
+    rows = [
+        kept_rows(place, list(chain(*parts)), METRICS),
+        kept_rows(place, [judge.bound(size, *one) for one in bounds.items()], ["value"]),
+        *kept_tables(place, [judge.forecasts(size, ppo[0])]),
     ]
-    return pl.concat(tables), {
+    return pl.concat(rows), {
         "threshold": theta,
         "threshold, ready pool 5": theta_pool,
         "training minutes": sum(one.seconds for one in trainings) / 60.0,
@@ -90,5 +95,11 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
 
 
 STUDY: Final = Study(
-    "rare", FULL, replace(QUICK, hours=100), measure, page=page, pictures={"rare": page.draw}
+    "rare",
+    FULL,
+    replace(QUICK, hours=100),
+    measure,
+    page=page,
+    pictures={"rare": page.draw},
+    best=page.BEST,
 )

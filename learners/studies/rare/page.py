@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from simkit.analysis.plot_style import COLOURS
-from simkit.learners.studies.green.judge import HEURISTICS, threshold_of
+from simkit.learners.studies.green.judge import HEURISTICS, THRESHOLDS, threshold_of
 from simkit.learners.studies.green.trainings import drawn
-from simkit.learners.studies.pictures import Figure, draw_line, empty_figure, log_ticks
+from simkit.learners.studies.pictures import Mark, line, panel, picture
 from simkit.learners.studies.rare.judge import SIZES, within_12_h
-from simkit.learners.studies.results import Results
+from simkit.learners.studies.results import Best, Results
 
+BEST: Final = {"threshold rule": Best("value", tuple(map(threshold_of, THRESHOLDS)), highest=True)}
+"""That whose θ was chosen on other streams: where late jobs leave, no other is judged."""
 LEAVE: Final = "leave, 10 units"
 LEAST_GAIN: Final = 3.0
 """Points over the order by quality of service that agents must reach where late jobs leave."""
@@ -91,28 +93,24 @@ def surely_better(results: Results, least: str, rules: str, *places: str) -> boo
     return enough and all(gap.surely(0.0) for gap in gaps)
 
 
-def draw(results: Results) -> Figure:
-    """Draw the value over the size of the pool: as printed, and where late jobs leave."""
-    figure = empty_figure()
-    left, right = figure.subplots(1, 2)
-    lines = {name: LABELS.get(name, name) for name in ("fcfs", "sjf", "qos", "fit12")}
-    _panel(left, results, "as printed", lines, AGENT)
-    left.set_title("as printed, 100 %", fontsize=9.5)
-    left.set_ylabel("value ratio, points")
-    _panel(right, results, "leave", {**lines, rule_of(results): "threshold"}, "sizes")
-    right.set_title("late jobs leave, 120 %", fontsize=9.5)
-    right.legend(fontsize=8, ncols=2, loc="center", bbox_to_anchor=(0.6, 0.32))
-    return figure
+_LINES: Final = {"fcfs": "FCFS", "sjf": "SJF", "qos": "QoS", "fit12": "fit12"}
 
 
-def _panel(axes: Any, results: Results, late: str, lines: Mapping[str, str], agent: str) -> None:
-    def line(arm: str, **style: Any) -> None:
-        asked = (f"value | {arm} | {late}, {units} units | percent" for units in SIZES)
-        draw_line(axes, results, SIZES, asked, **style)
+def _panel(late: str, arms: Mapping[str, str], agent: str, title: str, **look: Any) -> Mark:
+    asked, colours = f"{late}, [x] units | percent", [*COLOURS[:4], COLOURS[5]]
+    return panel(
+        *(line(f"value | {arm} | {asked}", color=colour, label=label, linewidth=1.2, marker="o",
+               ms=3)
+          for colour, (arm, label) in zip(colours, arms.items(), strict=False)),
+        line(f"value | {agent} | {asked}", color=COLOURS[4], label="agent", linewidth=1.6,
+             marker="s", ms=3.5),
+        xlabel="units of each resource", log_x=SIZES, title=title, **look,
+    )  # fmt: skip
 
-    colours = [*COLOURS[:4], COLOURS[5]]
-    for colour, (arm, label) in zip(colours, lines.items(), strict=False):
-        line(arm, color=colour, label=label, linewidth=1.2, marker="o", ms=3)
-    line(agent, color=COLOURS[4], label="agent", linewidth=1.6, marker="s", ms=3.5)
-    axes.set(xlabel="units of each resource")
-    log_ticks(axes, SIZES, "x")
+
+draw: Final = picture(
+    _panel("as printed", _LINES, AGENT, "as printed, 100 %", ylabel="value ratio, points"),
+    _panel("leave", {**_LINES, "threshold rule": "threshold"}, "sizes", "late jobs leave, 120 %",
+           legend={"fontsize": 8, "ncols": 2, "loc": "center", "bbox_to_anchor": (0.6, 0.32)}),
+)  # fmt: skip
+"""The value over the size of the pool: as printed, and where late jobs leave."""

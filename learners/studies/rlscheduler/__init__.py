@@ -35,4 +35,7 @@ def _hold(log: logs.Log) -> str:
     return "; ".join(judge.choose_hold(log, part).words for part in log.parts)
 
 
-STUDY: Final = Study("rlscheduler", logs.FULL, logs.QUICK, measure, width=logs.JOBS, page=page)
+STUDY: Final = Study(
+    "rlscheduler", logs.FULL, logs.QUICK, measure, width=logs.JOBS, page=page,
+    best=page.BEST,
+)  # fmt: skip

@@ -53,8 +53,7 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
     })  # fmt: skip
     replayed, facts = judge_logs(place, size.logs)
     rows = [
-        bursts.rows, judge.judge_at_once(place, setting), judge.judge_arriving(place, setting),
-        judge.judge_mistaken(place, setting, bursts.confusion), replayed,
+        bursts.rows, judge.judge_schedules(place, setting, bursts.confusion), replayed,
         long(decided, ("decisions",)),
     ]  # fmt: skip
     minutes = sum(one.seconds for one in every) / 60

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from itertools import product
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -198,43 +198,40 @@ def judge_classifiers(place: Workplace, table: pl.DataFrame, setting: BurstSetti
         place, [Part(one.name, digest, _fit, (table, setting, one)) for one in every]
     )
     true = table.select("class", "kind", measured_s="run_time_s").with_row_index("row")
-    answers = {
-        task: kept.join(true, on="row", maintain_order="left")
-        for task, kept in zip(every, (each.drop_nulls("row") for each in tables), strict=True)
-    }
-    losses = {task: each.drop_nulls("pass") for task, each in zip(every, tables, strict=True)}
-    rows = [row for task, one in answers.items() for row in _rows(task, one, losses[task])]
-    f1 = pl.concat(rows).filter(metric="f1", case=SIZE).group_by("arm").agg(pl.col("value").mean())
-    best = max(LEARNED, key=lambda model: f1.filter(arm=model)["value"].item())
-    pooled = partial(_pooled, answers)
-    for model in (LAW, NETWORK, PAPER):
-        for split in (RANDOM, KIND):
-            rows += by_confidence(model, split, pooled(split, model))
-    facts = _facts(table, setting) | {"best model": best}
-    facts |= {f"unlike, {split}": pooled(split, LAW)["unlike"].mean() for split in SPLITS[:3]}
-    confusion = {model: _confusion(pooled(RANDOM, model)) for model in (best, PAPER)}
-    return Judged(pl.concat([*rows, _by_kind(pooled(RANDOM, best), table)]), facts, confusion)
-
-
-def _pooled(answers: Mapping[Fit, pl.DataFrame], split: str, model: str) -> pl.DataFrame:
-    """Return the answers of a model to all draws of a split."""
-    asked = (split, model, 1)
-    return pl.concat(
-        one for task, one in answers.items() if (task.split, task.model, task.share) == asked
+    kept = pl.concat(
+        each.with_columns(
+            case=pl.lit(case_of(one.split, one.share)), arm=pl.lit(one.model), seed=one.seed
+        )
+        for one, each in zip(every, tables, strict=True)
     )
+    answers = kept.drop_nulls("row").join(true, on="row", maintain_order="left")
+    scored = answers.group_by("case", "arm", "seed", maintain_order=True).map_groups(_scores)
+    rows = [long(scored, SCORES)]
+    sizes = scored.filter(case=SIZE).group_by("arm").agg(pl.col("f1").mean())
+    best = max(LEARNED, key=lambda model: sizes.filter(arm=model)["f1"].item())
+    here = answers.filter(case=RANDOM)
+    losses = kept.filter(case=RANDOM).drop_nulls("pass")
+    rows.append(long(losses, ("loss",), case="training", item=pl.col("pass")))
+    timed = here.filter(pl.col("run_time_s").is_not_null(), seed=0)
+    drawn = timed.group_by("arm", maintain_order=True).head(DRAWN)
+    rows.append(
+        long(drawn, ("measured_s", "run_time_s"), case="times", item=pl.col("row"), seed=None)
+    )
+    for model, split in product((LAW, NETWORK, PAPER), (RANDOM, KIND)):
+        rows += by_confidence(model, split, answers.filter(case=split, arm=model))
+    law = answers.filter(arm=LAW)
+    unlike = {f"unlike, {split}": law.filter(case=split)["unlike"].mean() for split in SPLITS[:3]}
+    confusion = {model: _confusion(here.filter(arm=model)) for model in (best, PAPER)}
+    rows.append(_by_kind(here.filter(arm=best), table))
+    facts = {**_facts(table, setting), "best model": best, **unlike}
+    return Judged(pl.concat(rows), facts, confusion)
 
 
-def _rows(task: Fit, answers: pl.DataFrame, losses: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Yield what follows from the answers of one fit."""
-    told = {"arm": task.model, "seed": task.seed}
+def _scores(answers: pl.DataFrame) -> pl.DataFrame:
+    """Return the scores of each class in the answers of one fit."""
     scores = class_scores(answers["class"].to_numpy(), answers["label"].to_numpy(), CLASSES)
-    table = pl.DataFrame({"item": range(CLASSES), **scores._asdict()})
-    yield long(table, SCORES, case=case_of(task.split, task.share), **told)
-    if task.split == RANDOM and task.share == 1:
-        yield long(losses, ("loss",), case="training", item=pl.col("pass"), **told)
-        if task.seed == 0 and answers["run_time_s"].null_count() == 0:
-            yield long(answers.head(DRAWN), ("measured_s", "run_time_s"), case="times",
-                       item=pl.col("row"), arm=task.model)  # fmt: skip
+    fit = answers.select("case", "arm", "seed").head(1)
+    return fit.join(pl.DataFrame({"item": range(CLASSES), **scores._asdict()}), how="cross")
 
 
 def by_confidence(model: str, split: str, answers: pl.DataFrame) -> Iterator[pl.DataFrame]:
@@ -248,13 +245,11 @@ def by_confidence(model: str, split: str, answers: pl.DataFrame) -> Iterator[pl.
     count, hits, total = (
         np.bincount(place, each, BINS) for each in (np.ones_like(sure), right.to_numpy(), sure)
     )
-    told = {"arm": model, "case": f"{split}, by confidence"}
-    yield long(pl.DataFrame({"item": range(BINS), "answers": count, "hits": hits}),
-               ("answers", "hits"), **told)  # fmt: skip
-    error = np.abs(total - hits).sum() / count.sum()
-    yield long(
-        pl.DataFrame({"item": 0, "calibration_error": error}), ("calibration_error",), **told
-    )
+    told = {"arm": model, "case": f"{split}, by confidence", "seed": None}
+    bins = pl.DataFrame({"item": range(BINS), "answers": count, "hits": hits})
+    yield long(bins, ("answers", "hits"), **told)
+    error = pl.DataFrame({"calibration_error": [np.abs(total - hits).sum() / count.sum()]})
+    yield long(error, error.columns, item=0, **told)
 
 
 def _confusion(answers: pl.DataFrame) -> Floats:
@@ -293,7 +288,8 @@ def _facts(table: pl.DataFrame, setting: BurstSetting) -> dict[str, Any]:
         "longest run": float(table["run_time_s"].max()),  # type: ignore[arg-type] # a number
         "sigma": noise.sigma, "flips": noise.flips, "single flips": noise.single_flips,
         "measured again": noise.pairs,
-        "learning curve": {
-            case_of(RANDOM, share): round(share * learned) for share in (*setting.shares, 1.0)
+        **{
+            f"programs, {case_of(RANDOM, share)}": round(share * learned)
+            for share in (*setting.shares, 1.0)
         },
     }  # fmt: skip

@@ -13,17 +13,17 @@ replays, which are not further observations: they cover the same weeks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
+from itertools import product, starmap
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from simkit.analysis.intervals import weeks_of
+from simkit.analysis.intervals import WEEK_S
 from simkit.arrays import stream
 from simkit.experiment import prepare, replay
 from simkit.learners import run_times
@@ -39,6 +39,7 @@ JITTER_S: Final = 300.0
 """Submit times are shifted by at most this."""
 TAU_S: Final = 10.0
 """Floor of the run time in bounded slowdowns."""
+(_SLOWDOWN,) = (metric for metric in JOB_METRICS if metric.name == "bounded_slowdown")
 LOGS: Final[Mapping[str, str]] = {
     "SDSC-SP2": "SDSC-SP2-1998-4.2-cln.swf.gz", "HPC2N": "HPC2N-2002-2.2-cln.swf.gz",
 }  # fmt: skip
@@ -155,11 +156,10 @@ def replayed(one: Replay, setting: LogSetting) -> pl.DataFrame:
     )
     moved = jittered(jobs.take(np.arange(first, len(jobs))), one.number)
     found = replay(prepare(scenario, workload=moved), ("jobs",)).jobs
-    (slowdown,) = (metric for metric in JOB_METRICS if metric.name == "bounded_slowdown")
     by_log = {"job_id": jobs.job_id[counted:], "submit_time_s": jobs.submit_time_s[counted:]}
     measures = found.select(
         "job_id", "run_time_s", "estimate_s", "wait_time_s",
-        slowdown.value(TAU_S, "processors").alias(slowdown.name),
+        _SLOWDOWN.value(TAU_S, "processors").alias(_SLOWDOWN.name),
     )  # fmt: skip
     table = pl.DataFrame(by_log).join(measures, "job_id", "left", maintain_order="left")
     assert table.height == len(jobs) - counted  # job ids are distinct
@@ -168,48 +168,48 @@ def replayed(one: Replay, setting: LogSetting) -> pl.DataFrame:
 
 
 def judge_logs(place: Workplace, setting: LogSetting) -> tuple[pl.DataFrame, dict[str, Any]]:
-    """Run the replays whose results are not kept yet; return rows of the long table, and facts.
-
-    Weeks are the items; in a case ``LOG, replays``, these; in ``LOG, all jobs`` there is one.
-    """
-    numbers, pairs = range(setting.replays), list(product(setting.logs, setting.candidates))
-    every = [Replay(*pair, number).part(setting) for pair in pairs for number in numbers]
-    tables = iter(kept_tables(place, every))
-    rows, facts = list[pl.DataFrame](), dict[str, Any]()
-    for pair in pairs:
-        numbered = (next(tables).with_columns(replay=pl.lit(number)) for number in numbers)
-        rows += rows_of(*pair, pl.concat(numbered))
-    found = pl.concat(rows)
+    """Run the replays whose results are not kept yet; return rows of the long table, and facts."""
+    every = list(starmap(Replay, product(setting.logs, setting.candidates, range(setting.replays))))
+    tables = kept_tables(place, [one.part(setting) for one in every])
+    rows = rows_of(pl.concat(
+        table.with_columns(case=pl.lit(one.log), arm=pl.lit(one.candidate), replay=one.number)
+        for one, table in zip(every, tables, strict=True)
+    ))  # fmt: skip
+    facts = dict[str, Any]()
     for log in setting.logs:
-        weeks = found.filter(arm=MEANS, case=log)
+        weeks = rows.filter(arm=MEANS, case=log)
         jobs, slowdown = (
-            weeks.filter(metric=name)["value"].to_numpy() for name in ("jobs", "bounded_slowdown")
+            weeks.filter(metric=name)["value"] for name in ("jobs", "bounded_slowdown")
         )
         facts |= {f"jobs of {log}": round(jobs.sum())}
-        facts |= {f"heaviest week of {log}": float(slowdown.max() / slowdown.sum())}
-    return found, facts
+        facts |= {f"heaviest week of {log}": (slowdown / slowdown.sum()).max()}
+    return rows, facts
 
 
-def rows_of(log: str, arm: str, table: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Yield what follows from the replays of a log with a candidate.
+def rows_of(replays: pl.DataFrame) -> pl.DataFrame:
+    """Return what follows from replays of logs, as a long table.
+
+    Weeks are the items; in a case ``LOG, replays``, these; in ``LOG, all jobs`` there is one.
 
     Args:
-        log: name of the case.
-        arm: the candidate.
-        table: as `replayed` returns it, with a column ``replay``.
+        replays: tables of `replayed` with columns ``case``, the log, ``arm`` and ``replay``.
     """
-    estimate, run, sums = pl.col("estimate_s"), pl.col("run_time_s"), (*MEASURES, "jobs")
-    jobs = table.with_columns(
-        week=weeks_of(table["submit_time_s"].to_numpy()), arm=pl.lit(arm), jobs=1.0,
+    estimate, run, submit = (pl.col(f"{one}_s") for one in ("estimate", "run_time", "submit_time"))
+    jobs = replays.with_columns(
+        week=((submit - submit.min().over("case")) // WEEK_S).cast(pl.Int64), jobs=1.0,
         log_slowdown=pl.col("bounded_slowdown").log(), error_s=(estimate - run).abs(),
-        outlived=(run > estimate).cast(pl.Float64),
+        outlived=(run > estimate).cast(pl.Float64), ratio=estimate / run,
     )  # fmt: skip
-    weeks = jobs.group_by("week", "arm").agg(pl.col(sums).sum() / table["replay"].n_unique())
-    yield long(weeks.sort("week"), sums, case=log, item=pl.col("week"))
-    single = jobs.group_by("replay", "arm").agg(
+    sums, own = (*MEASURES, "jobs"), ["case", "arm"]
+    count = pl.col("replay").n_unique().over(own)
+    weeks = jobs.with_columns(pl.col(sums) / count).group_by(*own, "week").agg(pl.col(sums).sum())
+    single = jobs.group_by(*own, "replay").agg(
         pl.col("bounded_slowdown").mean().alias("slowdown of a replay")
     )
-    single, case = single.sort("replay"), f"{log}, replays"
-    yield long(single, ("slowdown of a replay",), case=case, item=pl.col("replay"))
-    ratio = jobs.group_by("arm").agg((estimate / run).median().alias("median ratio"))
-    yield long(ratio, ("median ratio",), case=f"{log}, all jobs", item=0)
+    ratio = jobs.group_by(own).agg(pl.col("ratio").median().alias("median ratio"))
+    return pl.concat([
+        long(weeks.sort(*own, "week"), sums, item=pl.col("week")),
+        long(single.sort(*own, "replay"), ("slowdown of a replay",), item=pl.col("replay"),
+             case=pl.col("case") + ", replays"),
+        long(ratio.sort(own), ("median ratio",), item=0, case=pl.col("case") + ", all jobs"),
+    ])  # fmt: skip

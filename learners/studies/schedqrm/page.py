@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
-from itertools import product
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from simkit.analysis.plot_style import COLOURS, SOFT
 from simkit.arrays import Floats
-from simkit.errors import RunError
-from simkit.learners.studies.page import Rows, told
-from simkit.learners.studies.pictures import Figure, draw_line, empty_figure, log_ticks
+from simkit.learners.studies.pictures import Figure, Mark, curve, line, panel, picture
 from simkit.learners.studies.results import Results
-from simkit.learners.studies.schedqrm import classifiers as bursts
-from simkit.learners.studies.schedqrm import judge, trainings
-from simkit.learners.studies.schedqrm.classifiers import NETWORK, PAPER
+from simkit.learners.studies.schedqrm.classifiers import NETWORK, PAPER, RANDOM
 from simkit.learners.studies.schedqrm.judge import BEST_RULE, REFERENCE, case_of
 from simkit.learners.studies.schedqrm.logs import MEANS
-from simkit.learners.studies.schedqrm.trainings import ALL_PARTS, LOADS, PPO, WHOLE
+from simkit.learners.studies.schedqrm.trainings import LOADS, PPO, WHOLE
 from simkit.traces.elf_bursts.measurements import CLASSES, LONGEST_S
 
-TABLE_II: Final = np.array([
-    (1.00, 0.99, 1.00), (0.95, 0.99, 0.97), (0.99, 0.96, 0.97), (0.94, 0.93, 0.93),
-    (0.89, 0.86, 0.88), (0.88, 0.95, 0.91), (0.94, 0.90, 0.92), (0.92, 0.98, 0.95),
-    (0.98, 0.81, 0.89), (0.83, 1.00, 0.90),
-])  # fmt: skip
-"""Precision, recall and F1 of classes 1 to 10, as published."""
 PUBLISHED_F1: Final = 0.932
 """Published macro F1."""
 QUIET, SLOPE, SLACK = 0.005, 3.6, 0.04
@@ -36,12 +24,7 @@ QUIET, SLOPE, SLACK = 0.005, 3.6, 0.04
 unit of σ, and the most by which a model may be below that."""
 MOST_BELOW: Final = 0.01
 """The most by which an agent may be worse than the reference at loads below 100 %."""
-LABELS: Final = {WHOLE: "deep Q-network", ALL_PARTS: "deep Q-network"}
-AT_ONCE: Final = case_of(judge.SHOWN[0])
-_MODELS: Final = (bursts.LAW, bursts.NETWORK, bursts.PAPER)
-"""Models that say how sure they are."""
-_AGENTS: Final = ("paper", WHOLE, PPO)
-Row = Sequence[str]
+LABELS: Final = {WHOLE: "deep Q-network"}
 
 
 # --- burst times ----------------------------------------------------------------------------------
@@ -66,46 +49,11 @@ def macro_f1(results: Results, model: str, case: str) -> str:
     return f"{values.mean():.3f}" + (f" ({least:.3f} to {most:.3f})" if least < most else "")
 
 
-def learned_from(results: Results, case: str) -> int:
-    """Return the number of training programs in a case of a learning curve."""
-    known: dict[str, int] = results.facts["learning curve"]
-    if case not in known:
-        raise RunError(f"no results of {case!r}")
-    return known[case]
-
-
-def burst_classes(results: Results) -> Rows:
-    """Return precision, recall and F1 of each class, next to table II."""
-    found = {"paper": TABLE_II}
-    for model in (results.facts["best model"], bursts.NETWORK, bursts.PAPER):
-        scores = [results.values(score, model, bursts.RANDOM)[0] for score in bursts.SCORES]
-        found[model] = np.mean(scores, axis=1).T
-    rows: list[Row] = [("class", "run time, s", *found)]
-    for k, low in enumerate(np.arange(CLASSES) * (LONGEST_S / CLASSES)):
-        span = f"{low:.2f} to {low + LONGEST_S / CLASSES:.2f}"
-        rows.append((str(k + 1), span, *(_three(each[k]) for each in found.values())))
-    return [*rows, ("mean", "", *(_three(each.mean(axis=0)) for each in found.values()))]
-
-
-def _three(values: Floats) -> str:
-    return " / ".join(f"{value:.2f}" for value in values)
-
-
-def calibration(results: Results) -> Rows:
-    """Return how often predictions are right, by how sure the model is."""
-    case, rows = f"{bursts.RANDOM}, by confidence", list[Row]()
-    pairs = [
-        zip(*(results.values(name, model, case)[0][0] for name in ("answers", "hits")), strict=True)
-        for model in _MODELS
-    ]
-    for k, found in enumerate(zip(*pairs, strict=True)):
-        cells = (f"{hits / count:.2f} of {count:,.0f}" if count else "–" for count, hits in found)
-        rows.append((f"{k / bursts.BINS:.1f} to {(k + 1) / bursts.BINS:.1f}", *cells))
-    errors = {"mean difference": bursts.RANDOM, "the same, kinds held out": bursts.KIND}
-    for label, split in errors.items():
-        asked = (f"calibration_error | {one} | {split}, by confidence : .3f" for one in _MODELS)
-        rows.append((label, *(told(results, one) for one in asked)))
-    return [("probability of the predicted class", *_MODELS), *rows]
+def calibration(results: Results, model: str, number: str) -> str:
+    """Return how often predictions are right in one of the bins of confidence."""
+    case = f"{RANDOM}, by confidence | item={number}"
+    hits, count = (results.ask(f"{name} | {model} | {case}").value for name in ("hits", "answers"))
+    return f"{hits / count:.2f} of {count:,.0f}" if count else "–"
 
 
 def hardest_first(results: Results) -> list[str]:
@@ -116,36 +64,23 @@ def hardest_first(results: Results) -> list[str]:
 # --- schedules ------------------------------------------------------------------------------------
 
 
-def differences(results: Results, jobs: str) -> list[dict[str, str]]:
-    """Return agents beside rules, each training and all: ``at once`` or ``arriving``."""
-    case, pairs = AT_ONCE, [(arm, REFERENCE) for arm in (BEST_RULE, *_AGENTS)]
-    if jobs == "arriving":
-        case = case_of(round(100 * trainings.ONLINE_LOADS[0]), "arriving")
-        pairs = list(product((ALL_PARTS, PPO), ("slotted-headroom", judge.MIXED)))
-    rows = []
-    for arm, other in pairs:
-        count = _seeds(results, arm, case)
-        options = {str(seed): f" | seed={seed}" for seed in range(count)} if count > 1 else {}
-        for label, by in (options | {"all" if options else "": ""}).items():
-            rows.append({**_row(arm, other), "seed": label, "by": by})
-    return rows
-
-
-def _row(arm: str, other: str) -> dict[str, str]:
-    return {"arm": arm, "other": other, "label": LABELS.get(arm, arm)}
-
-
-def _seeds(results: Results, arm: str, case: str) -> int:
-    return len(results.values("slowdown", arm, case)[0])
+def trainings_of(results: Results, arm: str, case: str) -> list[dict[str, str]]:
+    """Return what names the rows of an arm: each of several trainings, and all of them."""
+    seeds = results.seeds("slowdown", arm, case)
+    each = [{"label": str(seed), "by": f" | seed={seed}"} for seed in seeds]
+    return [*each, {"label": "all", "by": ""}] if len(seeds) > 1 else [{"label": "", "by": ""}]
 
 
 def below(results: Results, arm: str, case: str, other: str) -> str:
     """Return for how many trainings the interval of the difference to a rule lies below 0."""
-    question, seeds = f"slowdown | {arm} | {case} | less={other}", _seeds(results, arm, case)
+    question, seeds = (
+        f"slowdown | {arm} | {case} | less={other}",
+        results.seeds("slowdown", arm, case),
+    )
     found = results.facts.get("trainings below", {}).get(question)
     if found is None:
-        found = sum(_surely_below(results, f"{question} | seed={seed}") for seed in range(seeds))
-    return f"{found} of {seeds}"
+        found = sum(_surely_below(results, f"{question} | seed={seed}") for seed in seeds)
+    return f"{found} of {len(seeds)}"
 
 
 def _surely_below(results: Results, question: str) -> bool:
@@ -155,7 +90,7 @@ def _surely_below(results: Results, question: str) -> bool:
 
 def meet_bar(results: Results, arm: str) -> str:
     """Return how many trainings are at most 0.01 worse below 100 %, and surely better otherwise."""
-    seeds = range(_seeds(results, arm, AT_ONCE))
+    seeds = results.seeds("slowdown", arm, case_of(LOADS[0]))
     found = results.facts.get("trainings that meet the bar", {}).get(arm)
     if found is None:
         found = sum(_meets_bar(results, arm, seed) for seed in seeds)
@@ -163,7 +98,7 @@ def meet_bar(results: Results, arm: str) -> str:
 
 
 def _meets_bar(results: Results, arm: str, seed: int) -> bool:
-    for load in trainings.LOADS:
+    for load in LOADS:
         asked = f"slowdown | {arm} | {case_of(load)} | less={REFERENCE} | seed={seed}"
         level = load < 100 and results.ask(asked).value <= MOST_BELOW
         if not (level or (load >= 100 and _surely_below(results, asked))):
@@ -171,37 +106,15 @@ def _meets_bar(results: Results, arm: str, seed: int) -> bool:
     return True
 
 
-def other_rules(_: Results) -> list[dict[str, str]]:
-    """Return the agents beside other rules."""
-    others = ("Packer", "Tetris", "SJF", "slotted-headroom", judge.MIXED, REFERENCE, BEST_RULE)
-    return [_row(arm, other) for arm, other in product((WHOLE, PPO), others)]
-
-
-def by_class(results: Results, arm: str, metric: str) -> Floats:
-    """Return (C,) the mean or largest slowdown of each class, the mean over seeds."""
-    values: Floats = results.values(metric, arm, "by class")[0].mean(axis=0)
-    return values
-
-
-def of_class(results: Results, arm: str, metric: str, number: str) -> float:
-    """Return it for one class, from 1."""
-    return float(by_class(results, arm, metric)[int(number) - 1])
-
-
 def rank_of_classes(results: Results) -> float:
     """Return the rank correlation of the class and its mean slowdown under the deep Q-network."""
-    order = np.argsort(np.argsort(by_class(results, WHOLE, "mean")))
+    order = np.argsort(np.argsort(_by_class(results, WHOLE, "mean")))
     return float(np.corrcoef(np.arange(CLASSES), order)[0, 1])
 
 
-def mistaken(results: Results) -> list[dict[str, str]]:
-    """Return who is judged where jobs are taken for wrong classes, at each load."""
-    arms = results.arms("slowdown", case_of(judge.PRICED[0], bursts.PAPER))
-    best = results.facts["best model"]
-    return [
-        {**_row(arm, ""), "load": case_of(load), "best": best}
-        for arm, load in product(arms, judge.PRICED)
-    ]
+def _by_class(results: Results, arm: str, metric: str) -> Floats:
+    values: Floats = results.values(metric, arm, "by class")[0].mean(axis=0)
+    return values
 
 
 def dearer(results: Results, arm: str, load: str, model: str) -> float:
@@ -210,11 +123,8 @@ def dearer(results: Results, arm: str, load: str, model: str) -> float:
     return mean(f"{load}, {model}") / mean(load) - 1
 
 
-# --- logs -----------------------------------------------------------------------------------------
-
-
 def in_single_replays(results: Results, arm: str, log: str) -> str:
-    """Return the least and the most of the differences to `MEANS` in single replays."""
+    """Return the least and the most of the differences to `MEANS` in single replays of a log."""
     if arm == MEANS:
         return ""
     name, case = "slowdown of a replay", f"{log}, replays"
@@ -223,73 +133,72 @@ def in_single_replays(results: Results, arm: str, log: str) -> str:
     return f"{least:.1f} to {most:.1f}"
 
 
-def geometric_mean(results: Results, arm: str, log: str) -> float:
-    """Return the geometric mean of the bounded slowdowns in a log."""
-    return float(np.exp(results.mean("mean log_slowdown", arm, log)))
-
-
 # --- pictures -------------------------------------------------------------------------------------
 
-
-def draw_losses(results: Results) -> Figure:
-    """Draw the paper's figure 3: the mean loss of each pass, a line for each draw."""
-    figure = empty_figure(10.4, 3.6)
-    for axes, model, colour in zip(figure.subplots(1, 2), (PAPER, NETWORK), COLOURS, strict=False):
-        curves, passes = results.values("loss", model, "training")
-        axes.plot(passes, curves.T, color=colour, linewidth=1.2)
-        axes.set_title(model, fontsize=9.5)
-        axes.set_xlabel("passes over the examples")
-        axes.set_ylim(bottom=0)
-    figure.axes[0].set_ylabel("mean cross-entropy")
-    return figure
+draw_losses: Final = picture(
+    *(panel(curve("loss", model, "training", color=colour, linewidth=1.2), title=model,
+            xlabel="passes over the examples", ylabel="mean cross-entropy", ylim=(0, None))
+      for model, colour in zip((PAPER, NETWORK), COLOURS, strict=False)),
+    width=10.4, height=3.6,
+)  # fmt: skip
+"""The paper's figure 3: the mean loss of each pass, a line for each draw."""
 
 
 def draw_times(results: Results) -> Figure:
     """Draw measured against predicted burst times of the models that predict one."""
-    models = results.arms("run_time_s", "times")
-    figure = empty_figure(4.4 * len(models), 4.4)
-    for axes, model in zip(np.atleast_1d(figure.subplots(1, len(models))), models, strict=True):
-        x, y = (results.values(name, model, "times")[0][0] for name in ("measured_s", "run_time_s"))
-        axes.scatter(x, y, s=5, alpha=0.35, color=COLOURS[0], linewidths=0, rasterized=True)
-        axes.plot((0, LONGEST_S), (0, LONGEST_S), color=SOFT, linewidth=0.9)
-        ticks = np.linspace(0, LONGEST_S, 6)
-        axes.set(xlim=(0, LONGEST_S), ylim=(0, LONGEST_S * 1.1), xticks=ticks, yticks=ticks,
-                 xlabel="measured, s", ylabel="predicted, s")  # fmt: skip
-        axes.set_title(model, fontsize=9.5)
-    return figure
+    models, ticks = results.arms("run_time_s", "times"), np.linspace(0, LONGEST_S, 6)
+
+    def times(model: str) -> Mark:
+        def draw(axes: Any, results: Results) -> None:
+            x, y = (
+                results.values(name, model, "times")[0][0] for name in ("measured_s", "run_time_s")
+            )
+            axes.scatter(x, y, s=5, alpha=0.35, color=COLOURS[0], linewidths=0, rasterized=True)
+            axes.plot((0, LONGEST_S), (0, LONGEST_S), color=SOFT, linewidth=0.9)
+
+        return draw
+
+    panels = [
+        panel(times(model), title=model, xlabel="measured, s", ylabel="predicted, s", xticks=ticks,
+              yticks=ticks, xlim=(0, LONGEST_S), ylim=(0, LONGEST_S * 1.1))
+        for model in models
+    ]  # fmt: skip
+    return picture(*panels, width=4.4 * len(models), height=4.4)(results)
 
 
-def draw_classes(results: Results) -> Figure:
-    """Draw the paper's figure 4: mean and largest slowdown by class."""
-    figure, number = empty_figure(), np.arange(1, CLASSES + 1)
-    for axes, arm in zip(figure.subplots(1, 2, sharey=True), (REFERENCE, WHOLE), strict=True):
-        mean, largest = (by_class(results, arm, metric) for metric in ("mean", "largest"))
+def _classes(arm: str) -> Mark:
+    def draw(axes: Any, results: Results) -> None:
+        mean, largest = (_by_class(results, arm, metric) for metric in ("mean", "largest"))
+        number = np.arange(1, CLASSES + 1)
         axes.bar(number, mean, color=COLOURS[0])
         axes.errorbar(number, mean, [0.0 * mean, largest - mean], fmt="none",
                       ecolor=COLOURS[1], elinewidth=1.0, capsize=2)  # fmt: skip
-        axes.set(xlabel="class of burst time", xticks=number)
-        axes.set_title(LABELS.get(arm, arm), fontsize=9.5)
-    figure.axes[0].set_ylabel("slowdown: mean, and the largest")
-    return figure
+
+    return draw
 
 
-def draw_loads(results: Results) -> Figure:
-    """Draw the paper's figure 5, the slowdown over the load, and its difference to SJF in order."""
-    figure = empty_figure()
-    left, right = figure.subplots(1, 2)
-    arms = ("Packer", "Tetris", "SJF", REFERENCE, BEST_RULE, WHOLE)
-    for colour, arm in zip(COLOURS, arms, strict=True):
-        asked = (f"slowdown | {arm} | {case_of(load)}" for load in LOADS)
-        draw_line(left, results, LOADS, asked, color=colour, label=LABELS.get(arm, arm),
-                  linewidth=1.3)  # fmt: skip
-    left.set(xlabel="load, %", ylabel="mean slowdown")
-    log_ticks(left, [1, 2, 3, 5, 10])
-    left.legend(fontsize=8)
-    for arm, colour in ((BEST_RULE, COLOURS[4]), (WHOLE, COLOURS[5]), (PPO, COLOURS[3])):
-        asked = (f"slowdown | {arm} | {case_of(load)} | less={REFERENCE}" for load in LOADS)
-        draw_line(right, results, LOADS, asked, band=0.12, color=colour, linewidth=1.2,
-                  label=LABELS.get(arm, arm))  # fmt: skip
-    right.axhline(0.0, color=COLOURS[5], linewidth=0.7)
-    right.set(xlabel="load, %", ylabel="slowdown less that of SJF in order")
-    right.legend(fontsize=8)
-    return figure
+_CLASSES: Final[dict[str, Any]] = {"xlabel": "class of burst time", "xticks": range(1, CLASSES + 1)}
+draw_classes: Final = picture(
+    panel(
+        _classes(REFERENCE), title=REFERENCE, ylabel="slowdown: mean, and the largest", **_CLASSES
+    ),
+    panel(_classes(WHOLE), title=LABELS[WHOLE], **_CLASSES),
+    sharey=True,
+)  # fmt: skip
+"""The paper's figure 4: mean and largest slowdown by class."""
+_LOADS: Final = ("Packer", "Tetris", "SJF", REFERENCE, BEST_RULE, WHOLE)
+draw_loads: Final = picture(
+    panel(
+        *(line(f"slowdown | {arm} | [x] %", color=colour, label=LABELS.get(arm, arm), linewidth=1.3)
+          for colour, arm in zip(COLOURS, _LOADS, strict=True)),
+        xlabel="load, %", ylabel="mean slowdown", log=[1, 2, 3, 5, 10], legend={"fontsize": 8},
+    ),
+    panel(
+        *(line(f"slowdown | {arm} | [x] % | less={REFERENCE}", band=0.12, color=colour,
+               label=LABELS.get(arm, arm), linewidth=1.2)
+          for arm, colour in ((BEST_RULE, COLOURS[4]), (WHOLE, COLOURS[5]), (PPO, COLOURS[3]))),
+        level=0.0, xlabel="load, %", ylabel="slowdown less that of SJF in order",
+        legend={"fontsize": 8},
+    ),
+)  # fmt: skip
+"""The paper's figure 5, the slowdown over the load, and its difference to SJF in order."""

@@ -20,7 +20,7 @@ from simkit.arrays import Floats, Ints
 from simkit.learners.lockstep.class_games import view_of
 from simkit.learners.lockstep.class_slots import ClassLockstep
 
-__all__ = ["RULES", "Rule", "play"]
+__all__ = ["RULES", "Rule"]
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,6 @@ class Rule:
         allowed = view.earliest == 0 if self.starts == "now" else view.earliest >= 0
         score = np.where(allowed, self.score(view, np.arange(1.0, count + 1)), -np.inf)
         return np.where(allowed.any(axis=1), score.argmax(axis=1), count)
-
-
-def play(games: ClassLockstep, rule: Rule) -> None:
-    """Play all games to their ends by a rule."""
-    while len(games.active):
-        games.step(rule.choose(games))
 
 
 def _shortest(view: ClassView, steps: Floats) -> Floats:

@@ -6,8 +6,10 @@ of 10 to 200 % with SJF, Packer, Tetris and DeepRM.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import or_
 from typing import Any, Final
 
 import numpy as np
@@ -53,7 +55,7 @@ class SchedQRMSetting:
     """How many of DeepRM's unseen job sets to play, for jobs that arrive."""
 
 
-PAPER: Final[Mapping[str, Any]] = {
+PAPER: Final[dict[str, Any]] = {
     "network": "perceptron", "hidden": 20, "mask": "none", "shaping": False, "duelling": False,
     "double": False, "steps": 1, "replay": 2000, "batch": 32, "decisions_per_update": 5,
     "target_every": 200, "learning_rate": 0.01, "falls": False, "optimiser": "rmsprop",
@@ -62,13 +64,13 @@ PAPER: Final[Mapping[str, Any]] = {
 """The paper's numbers, and usual ones where it gives none: batches of 32, an update every five
 decisions, and the target network copied after 200 updates: the paper's 1,000 steps. An episode ends
 after twice as many decisions as the largest job set needs."""
-SUITED: Final[Mapping[str, Any]] = {
+SUITED: Final[dict[str, Any]] = {
     "replay": 50_000, "batch": 256, "decisions_per_update": 16, "target_every": 400,
     "learning_rate": 0.002, "falls": True, "optimiser": "adam", "explore": 0.1,
     "explore_end": 0.02, "hidden": 64, "max_decisions": 1000,
 }  # fmt: skip
 """Numbers that suit the algorithm better."""
-_STEPS: Final[Mapping[str, Mapping[str, Any]]] = {
+_STEPS: Final[Mapping[str, dict[str, Any]]] = {
     "paper": PAPER,
     "+ mask": {"mask": "possible"},
     "+ numbers": SUITED,
@@ -82,14 +84,7 @@ _STEPS: Final[Mapping[str, Mapping[str, Any]]] = {
 """Name → change: the steps from the paper's formulation to simkit's."""
 
 
-def _ladder() -> Iterator[tuple[str, Mapping[str, Any]]]:
-    arguments: Mapping[str, Any] = {}
-    for name, change in _STEPS.items():
-        arguments = {**arguments, **change}
-        yield name, arguments
-
-
-LADDER: Final = dict(_ladder())
+LADDER: Final = dict(zip(_STEPS, accumulate(_STEPS.values(), or_), strict=True))
 """Kind of training → arguments of the learner `dqn`, each step with all before it."""
 *_, ALL_PARTS, WHOLE = _STEPS
 """The step in which the ablation changes one thing, also the one for jobs that arrive; and the last

@@ -38,5 +38,5 @@ def measure(
 
 STUDY: Final = Study(
     "sofia", trainings.FULL, trainings.QUICK, measure, metrics=METRICS, page=page,
-    pictures={"sofia-curves": page.draw_curves, "sofia-figure4": page.draw_figure_4},
+    pictures=page.PICTURES,
 )  # fmt: skip

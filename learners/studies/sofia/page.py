@@ -1,4 +1,4 @@
-"""What the page of the Sofia study calls by name: rows, numbers, verdicts, pictures."""
+"""What the page of the Sofia study calls by name, and its pictures."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ from simkit.analysis.intervals import Estimate, estimate, seed_interval
 from simkit.analysis.plot_style import COLOURS, SOFT
 from simkit.arrays import Floats
 from simkit.learners.studies.page import CONFIRMED, judged
-from simkit.learners.studies.pictures import Figure, distances, empty_figure
+from simkit.learners.studies.pictures import ERRORS, Mark, distances, line, panel, picture
 from simkit.learners.studies.results import Results
-from simkit.learners.studies.sofia.judge import HEURISTICS, PACKER, SJF
+from simkit.learners.studies.sofia.judge import EVERYWHERE, HEURISTICS, PACKER, SJF
 from simkit.learners.studies.sofia.trainings import COST, LOOKS, METHODS, NATURAL, RATE
 
 SLOWDOWN: Final = "held_out_slowdown"
 RETURN: Final = "held_out_return"
 HERE: Final = f"{RATE:g}"
 """The case of the rate at which agents are trained."""
-
-# --- learning curves ------------------------------------------------------------------------------
 
 
 def curve(results: Results, metric: str, arm: str) -> Floats:
@@ -51,13 +49,23 @@ def samples_to(level: float, values: Floats, decisions: Floats) -> float:
     return float(decisions[met[0]]) if len(met) else np.nan
 
 
-def change(results: Results, metric: str, arm: str) -> Estimate:
+def change(results: Results, metric: str = SLOWDOWN, arm: str = NATURAL) -> Estimate:
     """Return by how many percent training changes the size of a value, with seeds' interval."""
     ends, begins = (
         np.abs(results.values(metric, arm, case)[0].mean(axis=1, keepdims=True))
         for case in ("trained", "untrained")
     )
     return estimate(ends, np.ones(1), begins, relation="ratio").scaled(100, -100)
+
+
+def diverges(results: Results) -> bool:
+    """Return whether the natural gradient does not surely lower the slowdown."""
+    return judged(change(results), "<", 0.0) != CONFIRMED
+
+
+def return_grows(results: Results) -> bool:
+    """Return whether it does raise the return, which is negative."""
+    return judged(change(results, RETURN), "<", 0.0) == CONFIRMED
 
 
 def saving(results: Results, arm: str, other: str, scale: str = "1") -> Estimate:
@@ -81,17 +89,9 @@ def saving(results: Results, arm: str, other: str, scale: str = "1") -> Estimate
     return whole.scaled(float(scale))
 
 
-# --- rows and numbers -----------------------------------------------------------------------------
-
-
-def rates(results: Results) -> list[str]:
-    """Return the rates of jobs at which everyone is judged, the lowest first."""
-    return sorted(results.rows.filter(metric="jobs")["case"].unique(), key=float)
-
-
-def taken(results: Results, arm: str) -> str:
-    """Return the value of a method's tuned argument that its pilots chose."""
-    return f"{results.facts['tuned'][arm]:g}"
+def saves_samples(results: Results, other: str) -> str:
+    """Return the verdict on whether the natural gradient takes fewer samples than another."""
+    return judged(saving(results, NATURAL, other), "<", 1.0, 1.0)
 
 
 def million_decisions(results: Results, arm: str) -> float:
@@ -125,53 +125,19 @@ def ratio_a_decision(results: Results, way: str) -> float:
     return us_a_decision(results, way) / us_a_decision(results, "gradient")
 
 
-def best_first(results: Results) -> list[str]:
-    """Return who is judged at the rate of the training, the best by all jobs first."""
-    return results.ranked("slowdown", HERE)
-
-
-def judged_everywhere(results: Results) -> list[str]:
-    """Return who is judged at all rates."""
-    return results.arms("slowdown", rates(results)[0])
-
-
 def flattered(results: Results) -> str:
     """Return how many look better by the study's count than with all jobs counted."""
     arms = results.arms("slowdown", HERE)
-    at_cut, everyone = (
-        np.array([results.mean(metric, arm, HERE) for arm in arms])
-        for metric in ("slowdown at the cut", "slowdown")
-    )
-    return f"{(at_cut < everyone).sum()} of {len(arms)}"
+    better = [
+        results.mean("slowdown at the cut", arm, HERE) < results.mean("slowdown", arm, HERE)
+        for arm in arms
+    ]
+    return f"{sum(better)} of {len(arms)}"
 
 
 def never_finished(results: Results) -> int:
     """Return how many jobs are left when all have been played to the end."""
     return int(results.rows.filter(metric="unfinished")["value"].sum())
-
-
-def change_of_slowdown(results: Results) -> Estimate:
-    """Return by how many percent the natural gradient changes the slowdown."""
-    return change(results, SLOWDOWN, NATURAL)
-
-
-def _falls(results: Results, metric: str) -> bool:
-    return judged(change(results, metric, NATURAL), "<", 0.0) == CONFIRMED
-
-
-def diverges(results: Results) -> bool:
-    """Return whether the natural gradient does not surely lower the slowdown."""
-    return not _falls(results, SLOWDOWN)
-
-
-def return_grows(results: Results) -> bool:
-    """Return whether it does raise the return, which is negative."""
-    return _falls(results, RETURN)
-
-
-def saves_samples(results: Results, other: str) -> str:
-    """Return the verdict on whether it takes fewer samples than another method."""
-    return judged(saving(results, NATURAL, other), "<", 1.0, 1.0)
 
 
 # --- pictures -------------------------------------------------------------------------------------
@@ -184,67 +150,74 @@ POINTS: Final = 80
 """Points of a mean curve."""
 
 
-def draw_curves(results: Results) -> Figure:
-    """Draw held-out slowdown and return over the samples, a band and thin lines for each method."""
-    figure = empty_figure(10.4, 4.6)
-    left, right = figure.subplots(1, 2)
-    for axes, metric in ((left, SLOWDOWN), (right, RETURN)):
-        for arm, colour in AGENTS.items():
-            _draw_method(axes, results, metric, arm, colour)
-        axes.set_xlabel("samples, million decisions")
-        axes.set_ylabel(f"mean {metric.removeprefix('held_out_')} of held-out batches")
-        axes.set_xlim(left=0)
-    for arm, style, side in (("SJF", "--", "bottom"), (SJF, ":", "top")):
+def _method(metric: str, arm: str, colour: str) -> Mark:
+    """Return what draws each training of a method thinly, and their mean with a band."""
+
+    def draw(axes: Any, results: Results) -> None:
+        values = smooth(curve(results, metric, arm))
+        decisions = curve(results, "decisions", arm) / 1e6
+        axes.plot(decisions.T, values.T, color=colour, linewidth=0.6, alpha=0.55)
+        grid = np.linspace(0, decisions[:, -1].min(), POINTS)
+        drawn = np.array([np.interp(grid, *one) for one in zip(decisions, values, strict=True)])
+        axes.plot(grid, drawn.mean(axis=0), color=colour, linewidth=1.9, label=arm)
+        bands = [seed_interval(column) for column in drawn.T]
+        if len(drawn) > 1:
+            axes.fill_between(grid, [one.low for one in bands], [one.high for one in bands],
+                              color=colour, alpha=0.13, linewidth=0)  # fmt: skip
+
+    return draw
+
+
+def _level(arm: str, style: str, side: str) -> Mark:
+    """Return what draws the slowdown of a rule as a line with its name."""
+
+    def draw(axes: Any, results: Results) -> None:
         value = results.mean("slowdown", arm, HERE)
-        left.axhline(value, color=SOFT, linestyle=style, linewidth=1.1)
-        left.text(0.01, value, arm, transform=left.get_yaxis_transform(), va=side, fontsize=8,
+        axes.axhline(value, color=SOFT, linestyle=style, linewidth=1.1)
+        axes.text(0.01, value, arm, transform=axes.get_yaxis_transform(), va=side, fontsize=8,
                   color=SOFT)  # fmt: skip
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=len(METHODS))
-    return figure
+
+    return draw
 
 
-def _draw_method(axes: Any, results: Results, metric: str, arm: str, colour: str) -> None:
-    decisions, values = curve(results, "decisions", arm) / 1e6, smooth(curve(results, metric, arm))
-    axes.plot(decisions.T, values.T, color=colour, linewidth=0.6, alpha=0.55)
-    grid = np.linspace(0, decisions[:, -1].min(), POINTS)
-    drawn = np.array([np.interp(grid, *one) for one in zip(decisions, values, strict=True)])
-    axes.plot(grid, drawn.mean(axis=0), color=colour, linewidth=1.9, label=arm)
-    bands = [seed_interval(column) for column in drawn.T]
-    if len(drawn) > 1:
-        axes.fill_between(grid, [one.low for one in bands], [one.high for one in bands],
-                          color=colour, alpha=0.13, linewidth=0)  # fmt: skip
-
-
-def draw_figure_4(results: Results) -> Figure:
-    """Draw both counts at the study's rate as bars, and the slowdown of all jobs over the rate."""
-    figure = empty_figure(10.4, 5.0)
-    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
+def _counts(axes: Any, results: Results) -> None:
+    """Draw both counts as bars, the worst arm first."""
     ranked = reversed(results.ranked("slowdown", HERE))
     arms = [arm for arm in ranked if arm not in HEURISTICS or arm in BARS]
     for shift, colour, label, metric in (
         (0.2, COLOURS[0], "all jobs, to the end", "slowdown"),
         (-0.2, COLOURS[1], "jobs finished in 150 steps", "slowdown at the cut"),
     ):
-        values, errors = distances(results, (f"{metric} | {arm} | {HERE}" for arm in arms))
-        left.barh(np.arange(len(arms)) + shift, values, 0.38, xerr=errors, color=colour,
-                  label=label, error_kw={"linewidth": 0.9, "ecolor": SOFT})  # fmt: skip
-    left.set_yticks(range(len(arms)), arms)
-    left.grid(False, axis="y")
-    left.set_xlabel("mean slowdown")
-    left.set_title(f"{HERE} jobs a position", fontsize=10)
-    left.legend(loc="upper center", bbox_to_anchor=(0.4, -0.13), ncols=2, fontsize=8.5)
-    everywhere = results.arms("slowdown", rates(results)[0])
-    for arm, colour in (AGENTS | RULES).items():
-        if arm in everywhere:
-            asked = (f"slowdown | {arm} | {rate}" for rate in rates(results))
-            values, errors = distances(results, asked)
-            right.errorbar(
-                [float(rate) for rate in rates(results)], values, errors, color=colour, label=arm,
-                marker="o", markersize=3.5, linewidth=1.3, elinewidth=0.8,
-                linestyle="--" if arm in RULES else "-",
-            )  # fmt: skip
-    right.set_xlabel("probability of a job at each of 100 positions")
-    right.set_ylabel("mean slowdown of all jobs")
-    right.set_ylim(bottom=0)
-    right.legend(fontsize=8.5)
-    return figure
+        values, errors = distances([results.ask(f"{metric} | {arm} | {HERE}") for arm in arms])
+        axes.barh(np.arange(len(arms)) + shift, values, 0.38, xerr=errors, color=colour,
+                  label=label, error_kw=ERRORS)  # fmt: skip
+    axes.set_yticks(range(len(arms)), arms)
+    axes.grid(False, axis="y")
+    axes.set_title(f"{HERE} jobs a position", fontsize=10)
+
+
+PICTURES: Final = {
+    "sofia-curves": picture(
+        *(panel(*(_method(metric, arm, colour) for arm, colour in AGENTS.items()), *levels,
+                xlabel="samples, million decisions", xlim=(0, None),
+                ylabel=f"mean {metric.removeprefix('held_out_')} of held-out batches")
+          for metric, levels in (
+              (SLOWDOWN, [_level("SJF", "--", "bottom"), _level(SJF, ":", "top")]), (RETURN, []),
+          )),
+        width=10.4, height=4.6, legend={"ncols": len(METHODS)},
+    ),
+    "sofia-figure4": picture(
+        panel(_counts, xlabel="mean slowdown", legend={
+            "loc": "upper center", "bbox_to_anchor": (0.4, -0.13), "ncols": 2, "fontsize": 8.5,
+        }),
+        panel(
+            *(line(f"slowdown | {arm} | [x]", bars=True, color=colour, label=arm, marker="o",
+                   markersize=3.5, linewidth=1.3, linestyle="--" if arm in RULES else "-")
+              for arm, colour in (AGENTS | RULES).items() if arm in (*EVERYWHERE, *RULES)),
+            xlabel="probability of a job at each of 100 positions",
+            ylabel="mean slowdown of all jobs", ylim=(0, None), legend={"fontsize": 8.5},
+        ),
+        width=10.4, height=5.0, width_ratios=(1.25, 1),
+    ),
+}  # fmt: skip
+"""Learning curves; and both counts at the study's rate, and all jobs over the rate."""

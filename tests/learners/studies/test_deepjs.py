@@ -21,7 +21,7 @@ from simkit.learners.studies.deepjs.judge import (
     TETRIS,
     rows_of,
 )
-from simkit.learners.studies.deepjs.page import counts, over, ranked
+from simkit.learners.studies.deepjs.page import counts, over, worst_first
 from simkit.learners.studies.deepjs.trainings import FULL, JOBS, OBJECTIVES, QUICK, scenarios
 
 
@@ -69,4 +69,4 @@ def test_an_arm_by_hand():
 
 
 def test_the_best_is_last_and_the_bound_is_no_scheduler():
-    assert ranked(FOUND, TEST) == [FIRST_FIT, "agent", BALANCE, TETRIS]
+    assert worst_first(FOUND, TEST) == [FIRST_FIT, "agent", BALANCE, TETRIS]

@@ -19,7 +19,7 @@ from simkit.learners.studies.deeprm.judge import (
     original,
     seeded,
 )
-from simkit.learners.studies.deeprm.page import every_load
+from simkit.learners.studies.deeprm.page import our_bars
 from simkit.learners.studies.deeprm.trainings import (
     ALL,
     ALONE,
@@ -30,7 +30,7 @@ from simkit.learners.studies.deeprm.trainings import (
     paper_agents,
     trained_at,
 )
-from simkit.learners.studies.results import COLUMNS, Results
+from simkit.learners.studies.results import COLUMNS
 
 
 def test_agents_for_slowdown_are_judged_everywhere_and_others_where_they_were_trained(
@@ -59,25 +59,6 @@ def test_agents_for_slowdown_are_judged_everywhere_and_others_where_they_were_tr
     assert judging[0] == FIRST_JUDGED
 
 
-def everyone_at(load: int, agents: tuple[float, ...], *, rule: float = 2.0) -> Results:
-    """Return eight sets on which everyone but some seeds of our agents has the same slowdown."""
-    off, rows = 3 * (1.0 + np.arange(8) / 10), []
-    for case, arms in (
-        (original(load), [*HEURISTICS, *RESERVING, *WITHHOLDING, trained_at(70)]),
-        (seeded(load), [*FAMILIES, ALL, ALONE]),
-    ):
-        sums = {arm: np.outer(agents, off) if arm in (ALL, trained_at(70)) else rule * off
-                for arm in arms}  # fmt: skip
-        rows.append(made_up(sums, case, "slowdown_sum"))
-        for value, metrics in ((3, ["jobs"]), (0, ["unfinished"]), (12, ["turnaround_sum"])):
-            rows.append(
-                made_up({arm: 0 * each + value for arm, each in sums.items()}, case, *metrics)
-            )
-    labels = {family: next(iter(members)) for family, members in FAMILIES.items()}
-    facts = {"chosen rules": {seeded(load): labels}}
-    return STUDY.results(pl.concat(rows), facts)
-
-
 @pytest.mark.parametrize(
     ("load", "agents", "met"),
     [
@@ -89,6 +70,10 @@ def everyone_at(load: int, agents: tuple[float, ...], *, rule: float = 2.0) -> R
     ],
 )
 def test_a_bar_is_met_by_the_interval_over_seeds_too_or_by_the_mean(load, agents, met):
-    results = everyone_at(load, agents)
-    (names,) = every_load(results)
-    assert (names["met"], names["best"], names["agent"]) == (met, "SJF", trained_at(70))
+    case, jobs = seeded(load), 3 * (1.0 + np.arange(8) / 10)
+    sums = {**dict.fromkeys(FAMILIES, 2.0 * jobs), ALL: np.outer(agents, jobs)}
+    rows = [made_up(sums, case, "slowdown_sum")]
+    rows += [made_up({arm: 0 * each + 3 for arm, each in sums.items()}, case, "jobs")]
+    labels = {family: next(iter(members)) for family, members in FAMILIES.items()}
+    (names,) = our_bars(STUDY.results(pl.concat(rows), {"chosen rules": {case: labels}}))
+    assert (names["met"], names["rule"]) == (met, "SJF")

@@ -45,9 +45,9 @@ def place(tmp_path, monkeypatch):
 def judged(place) -> set[tuple[str, str, str]]:
     """Return arm, log and estimates of all that is judged."""
     return {
-        (one.label.partition("#")[0], part.log.name, part.estimates)
+        (one.name, part.log.name, part.estimates)
         for part in judge.groups(place, FULL)
-        for one in part.candidates
+        for one in part.arms
     }
 
 
@@ -66,12 +66,10 @@ def test_agents_are_judged_at_home_and_where_none_was_trained(place):
 def test_other_weights_windows_or_rules_are_judged_anew(place):
     agent = next(group for group in judge.groups(place, FULL) if group.digest)
     rules = next(judge.groups(place, FULL))
-    others = [
-        agent.part(100), agent.part(99), replace(agent, digest="0").part(100),
-        replace(agent, estimates="actual").part(100), rules.part(100),
-        replace(rules, candidates=rules.candidates[1:]).part(100),
-    ]  # fmt: skip
-    assert len({digest_of(part.depends_on) for part in others}) == 6
+    fewer = replace(rules, arms=rules.arms[1:])
+    others = [agent, replace(agent, digest="0"), replace(agent, estimates="actual"), rules, fewer]
+    parts = [agent.part(99), *(one.part(100) for one in others)]
+    assert len({digest_of(part.depends_on) for part in parts}) == 6
 
 
 @needs_real("swf", "SDSC-BLUE-2000-4.2-cln.swf.gz")
@@ -92,10 +90,8 @@ def test_nothing_is_learned_or_chosen_on_windows_that_are_judged(tmp_path, monke
 
 
 def test_modal_requests_bound_run_times_by_round_values():
-    run = np.arange(1.0, 400.0)
-    workload = small_workload([(1.0, each, 1, each, 0) for each in run])
-    modal = judge.Modal()
-    modal.reset(workload, np.random.default_rng(0))
+    run, modal = np.arange(1.0, 400.0), judge.Modal()
+    modal.reset(small_workload([(1.0, each, 1, each, 0) for each in run]), np.random.default_rng(0))
     found = modal.estimates(0, 399)
     assert (found >= run).all()
     assert set(found.tolist()) <= set(ROUND_VALUES_S.tolist())
@@ -123,14 +119,6 @@ def test_shares_of_the_gap_begin_at_the_best_rule_with_requests():
     (words,) = page.windows(found)
     assert words == {"log": "KTH-SP2", "rule": "SAF", "fast": "SAF", "windows": "12", "blocks": "6",
                      "gaps": "12"}  # fmt: skip
-
-
-def test_everyone_with_requests_stands_beside_the_best_rule():
-    found = results(SAF=4.0, bound=2.0, ppo=3.0, **{"ppo, actual": 2.5, f"evolution, {ALL}": 5.0})
-    rows = page.everyone(found, "KTH-SP2")
-    assert [row["arm"] for row in rows[:3]] == ["ppo", "SAF", f"evolution, {ALL}"]
-    assert len(rows) == len(page.ORDERS) + 2
-    assert [row["arm"] for row in page.agents(found)] == ["ppo", f"evolution, {ALL}"]
 
 
 @pytest.mark.parametrize(

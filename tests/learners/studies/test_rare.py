@@ -9,36 +9,31 @@ import numpy as np
 import polars as pl
 import pytest
 from long_tables import made_up
-from trainings import workplace
 
 from simkit.learners.games.ready_pool import HORIZON
 from simkit.learners.studies.green.judge import HEURISTICS
-from simkit.learners.studies.green.trainings import QUICK
+from simkit.learners.studies.green.trainings import LATE_LEAVE, QUICK
 from simkit.learners.studies.rare import PRINTED, STUDY
-from simkit.learners.studies.rare import judge as judge_of_rare
-from simkit.learners.studies.rare.judge import SIZES, Judge, within_12_h
+from simkit.learners.studies.rare.judge import SIZES, leaving, printed, within_12_h
 from simkit.learners.studies.rare.page import LEAVE, meets, over_best_of, surely_better
-from simkit.learners.studies.results import COLUMNS, Results
+from simkit.learners.studies.results import Results
 from simkit.learners.studies.study import PAGES
+from simkit.learners.studies.trainings import Part
 
 
-def test_heuristics_plan_for_48_hours_and_everyone_for_12(tmp_path, monkeypatch):
+def ahead(parts: list[Part]) -> list[tuple[str, int]]:
+    """Return each arm with the last hour ahead in which its jobs may start."""
+    return [(part.name, part.depends_on[0]["max_start"]) for part in parts]
+
+
+def test_heuristics_plan_for_48_hours_and_everyone_for_12():
     """Where late jobs leave fit12 alone plans ahead."""
-    seen: list[tuple[str, int]] = []
-
-    def note(_place, where, candidates, _streams, *, case):
-        seen.extend((one.arm, where.max_start) for one in candidates)
-        return pl.DataFrame(schema=COLUMNS)
-
-    monkeypatch.setattr(judge_of_rare.judge, "judged", note)
-    judge = Judge(workplace(tmp_path), QUICK)
-    judge.printed("here", PRINTED["full"])
-    others = (*map(within_12_h, HEURISTICS), "value-density", "fit0", "fit12")
-    assert seen == [(name, HORIZON - 1) for name in HEURISTICS] + [(name, 12) for name in others]
-    seen.clear()
-    judge.leaving("here", judge_of_rare.LATE_LEAVE, 0.35, [])
-    assert {ahead for arm, ahead in seen if arm != "fit12"} == {0}
-    assert seen[-1] == ("fit12", 12)
+    near = (*map(within_12_h, HEURISTICS), "value-density", "fit0", "fit12")
+    everyone = [(name, HORIZON - 1) for name in HEURISTICS] + [(name, 12) for name in near]
+    assert ahead(printed(QUICK, "here", PRINTED["full"])) == everyone
+    *others, last = ahead(leaving(QUICK, "here", LATE_LEAVE, 0.35, []))
+    assert {hours for _, hours in others} == {0}
+    assert last == ("fit12", 12)
 
 
 def results(cases: Mapping[str, Mapping[str, float]]) -> Results:

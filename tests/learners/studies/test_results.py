@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,10 +9,11 @@ import polars as pl
 import pytest
 from trainings import workplace
 
-from simkit.analysis.intervals import Estimate, estimate, seed_interval, set_interval
+from simkit.analysis.intervals import Estimate, seed_interval, set_interval
 from simkit.errors import RunError
 from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED, SMALLER, Contents, answer, fill
-from simkit.learners.studies.results import BOUND, Metric, Results, long
+from simkit.learners.studies.pictures import curve, line, panel, picture
+from simkit.learners.studies.results import BOUND, Best, Metric, Results, long
 from simkit.learners.studies.trainings import Part, kept_tables
 
 
@@ -53,17 +53,6 @@ def test_several_seeds_widen_the_interval_as_errors_add_up():
     )
 
 
-def test_with_one_item_the_interval_is_that_over_seeds():
-    shares = np.array([[0.1], [0.2], [0.12]])
-    found = estimate(shares, np.ones(1))
-    over_seeds = seed_interval(shares[:, 0])
-    assert (found.low, found.high) == (
-        pytest.approx(over_seeds.low),
-        pytest.approx(over_seeds.high),
-    )
-    assert estimate(shares[:1], np.ones(1)) == Estimate(0.1)
-
-
 def test_means_alone_keep_their_published_interval_and_widen_it_by_the_seeds():
     items = results()
     asked = "slowdown | agent | 0.7 | over=SJF"
@@ -82,50 +71,46 @@ def test_means_alone_keep_their_published_interval_and_widen_it_by_the_seeds():
     assert means.ask(f"{asked} | seed=1").low is None
 
 
-def test_a_ratio_to_nothing_is_no_number_and_one_to_little_has_no_interval():
-    ones, rare = np.ones((2, 8)), np.array([[4.0] + [0.0] * 7])
-    assert answer(estimate(ones, np.ones(8), 0.0 * rare, relation="ratio"), ".2f ±") == "–"
-    assert answer(estimate(ones, np.ones(8), rare, relation="ratio"), ".2f ±") == "2.00"
-
-
-@pytest.mark.parametrize("seeds", [1, 4])
-def test_the_interval_holds_the_truth_about_as_often_as_it_says(seeds):
-    rng, held, cases = np.random.default_rng(seeds), 0, 300
-    for _ in range(cases):
-        quality = rng.normal(10.0, 1.0, (seeds, 1)) if seeds > 1 else np.full((1, 1), 10.0)
-        difficulty, noise = rng.normal(0.0, 3.0, 30), rng.normal(0.0, 1.0, (seeds, 30))
-        found = estimate(quality + difficulty + noise, np.ones(30))
-        held += found.low <= 10.0 <= found.high
-    assert 0.91 <= held / cases <= 0.99
-
-
-def test_blocks_of_items_that_overlap_are_drawn_together():
-    rng = np.random.default_rng(3)
-    levels = np.repeat(rng.normal(0.0, 1.0, 12), 10)[None]
-    alone = estimate(levels, np.ones(120))
-    together = estimate(levels, np.ones(120), blocks=np.arange(120) // 10)
-    assert together.value == pytest.approx(alone.value)
-    assert together.high - together.low > 2 * (alone.high - alone.low)
-
-
 def test_questions_compare_paired_by_item():
-    found = results(minutes=12.5)
+    found = results(minutes={"ppo": 12.5})
     sums, jobs = (found.values(name, "agent", "0.7")[0].mean(axis=0) for name in ("sum", "jobs"))
     rule = found.values("sum", "SJF", "0.7")[0][0]
-    less, over, geometric = (
-        found.ask(f"slowdown | agent | 0.7 | {how}=SJF")
-        for how in ("less", "over", "geometric over")
+    asked = {
+        "less=SJF": (sums - rule).sum() / jobs.sum(),
+        "over=SJF": sums.sum() / rule.sum(),
+        "geometric over=SJF": np.exp(np.log(sums / rule).mean()),
+        "over=SJF | percent": 100 * sums.sum() / rule.sum() - 100,
+        "seed=1": found.ask("slowdown | agent | 0.7").by_seed[1],
+        "item=2": sums[2] / jobs[2],
+        "median": np.median(sums / jobs),
+        "geometric mean": np.exp(np.log(sums / jobs).mean()),
+        "won=SJF": 1.0,
+    }
+    for options, value in asked.items():
+        assert found.ask(f"slowdown | agent | 0.7 | {options}").value == pytest.approx(value)
+    assert found.ask("sum | agent | 0.7 | total").value == pytest.approx(2 * sums.sum())
+    assert found.ask("minutes | ppo") == 12.5
+    alone, power = (found.ask(f"slowdown | agent | 0.7{end}") for end in ("", " | exp"))
+    assert (power.value, power.low, *power.by_seed) == pytest.approx(
+        np.exp([alone.value, alone.low, *alone.by_seed])
     )
-    assert less.value == pytest.approx((sums - rule).sum() / jobs.sum())
-    assert over.value == pytest.approx(sums.sum() / rule.sum())
-    assert geometric.value == pytest.approx(np.exp(np.log(sums / rule).mean()))
-    assert found.ask("slowdown | agent | 0.7 | over=SJF | percent").value == pytest.approx(
-        100 * over.value - 100
+
+
+def test_a_name_stands_for_the_best_of_some_arms_in_a_case():
+    worse = results().rows.with_columns(
+        case=pl.lit("0.9"), value=pl.when(arm="FCFS").then(1.0).otherwise("value")
     )
-    assert found.ask("slowdown | agent | 0.7 | seed=1").value == pytest.approx(
-        found.ask("slowdown | agent | 0.7").by_seed[1]
-    )
-    assert found.ask("minutes") == 12.5
+    rules = Best("slowdown", ("SJF", "FCFS", "never judged"))
+    found = replace(
+        results(), rows=pl.concat([results().rows, worse]),
+        best={"best rule": rules, "worst rule": replace(rules, highest=True)},
+    )  # fmt: skip
+    assert [found.named("best rule", case) for case in found.numbers("[x]")] == ["SJF", "FCFS"]
+    assert found.named("worst rule", "0.7") == "FCFS"
+    for question in ("slowdown | best rule | 0.7", "slowdown | agent | 0.7 | over=best rule"):
+        assert found.ask(question) == found.ask(question.replace("best rule", "SJF"))
+    page = "{{number: slowdown | SJF | 0.7 | less=best rule}}{{number: best rule | 0.9 : FC}}"
+    assert fill(page, Contents(found)) == "FS"
 
 
 def test_the_share_of_a_gap_is_paired_by_item_and_may_be_negative():
@@ -149,16 +134,10 @@ def test_the_share_of_a_gap_is_paired_by_item_and_may_be_negative():
     assert closed_gain.low < closed_gain.value < closed_gain.high
 
 
-def test_what_never_ended_is_infinite_and_has_no_interval():
-    slowdown = np.array([[1.0, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, np.inf]])
-    found = estimate(slowdown, np.ones(6), np.ones((1, 6)), relation="difference")
-    assert found == Estimate(np.inf, None, None, (2.5, np.inf))
-    assert answer(found, ".2f") == "1 of 2 never done"
-
-
 @pytest.mark.parametrize(
     "question",
     ["minuets", "slowdown | agnet | 0.7", "slowdown | agent | 0.9", "slow | agent | 0.7",
+     "slowdown | agent | 0.7 | item=8",
      "slowdown | agent | 0.7 | lest=SJF", "slowdown | agent | 0.7 | less=SFJ"],
 )  # fmt: skip
 def test_a_question_that_names_nothing_is_refused(question):
@@ -170,10 +149,7 @@ def test_results_are_read_as_they_were_written(tmp_path):
     found = results(minutes=2, chosen={"rate": 0.1})
     found.write(tmp_path, "study")
     read = Results.read(tmp_path, "study", metrics=found.metrics)
-    assert read.facts == found.facts
-    for arm in ("agent", "SJF", "FCFS"):
-        question = f"slowdown | {arm} | 0.7"
-        assert read.ask(question) == found.ask(question)
+    assert (read.facts, read.rows.equals(found.rows)) == (found.facts, True)
     means = pl.read_csv(tmp_path / "study.csv", schema_overrides={"case": pl.String})
     assert means.equals(found.means().with_columns(pl.col("sum", "jobs", "slowdown").round(5)))
     assert means["slowdown"].to_list() == pytest.approx(
@@ -181,7 +157,6 @@ def test_results_are_read_as_they_were_written(tmp_path):
         + [found.mean("slowdown", arm, "0.7") for arm in ("SJF", "FCFS")],
         abs=1e-5,
     )
-    assert json.loads((tmp_path / "study.json").read_text("utf-8"))["minutes"] == 2
 
 
 def of_number(number: int) -> pl.DataFrame:
@@ -202,7 +177,6 @@ def test_a_kept_table_is_computed_anew_only_if_what_it_depends_on_differs(worker
 
 def contents(*, small: bool = False) -> Contents:
     functions = {
-        "ranked": lambda found, case: found.ranked("slowdown", case),
         "table": lambda _: [
             ("", "n", "text"),
             ("a", "1.5 (1.0 to 2.0)", "x"),
@@ -225,13 +199,22 @@ def test_holes_are_filled():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("asked", ["FCFS = last; SJF; agent = ours", "ranked | 0.7"])
+@pytest.mark.parametrize("asked", ["FCFS = last; SJF; agent = ours", "ranked | slowdown | 0.7"])
 def test_a_row_is_repeated_for_each_arm(asked):
     row = "| [label] | {{number: slowdown | [arm] | 0.7 | over=SJF : .1f}} | [other] |"
     found = fill(f"{{{{rows: {asked}}}}}\n{row}\nend", contents()).splitlines()
     rows = {"last": "2.3", "FCFS": "2.3", "SJF": "", "ours": "0.5", "agent": "0.5"}
     labels = ["last", "SJF", "ours"] if "=" in asked else ["agent", "SJF", "FCFS"]
     assert found == [*(f"| {label} | {rows[label]} | [other] |" for label in labels), "end"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "row", "text"),
+    [("cases | [x]", "[x]", "0.7"), ("arms | slowdown | 0.7", "[arm]", "agent SJF FCFS"),
+     ("trainings | sum | agent | 0.7", "[label][by]", "all 0 | seed=0 1 | seed=1")],
+)  # fmt: skip
+def test_rows_are_listed_from_the_results(rows, row, text):
+    assert fill(f"{{{{rows: {rows}}}}}\n{row}", contents()).replace("\n", " ") == text
 
 
 @pytest.mark.parametrize(
@@ -267,3 +250,23 @@ def test_an_answer_has_the_form_asked_for():
 )  # fmt: skip
 def test_a_claim_is_judged_by_its_rule(rule, verdict):
     assert fill(f"{{{{verdict: {rule}}}}}", contents()) == verdict
+
+
+def test_a_picture_draws_answers_over_the_numbers_in_cases_and_leaves_out_what_is_not_there():
+    rows = results().rows
+    higher = rows.with_columns(case=pl.lit("0.9"), value=pl.col("value") * 2)
+    found = replace(results(), rows=pl.concat([rows, higher]))
+    draw = picture(
+        panel(line("sum | agent | [x]", band=0.1, color="k"), line("sum | nobody | [x]")),
+        panel(curve("sum", "agent", "0.7", "the agent"), log=[1, 10], legend={}),
+    )
+    left, right = draw(found).axes
+    x, y = left.lines[0].get_data()
+    assert len(left.lines) == 1
+    assert (list(x), list(y)) == (
+        [0.7, 0.9],
+        [found.mean("sum", "agent", one) for one in ("0.7", "0.9")],
+    )
+    assert [list(each.get_ydata()) for each in right.lines] == found.values("sum", "agent", "0.7")[
+        0
+    ].tolist()

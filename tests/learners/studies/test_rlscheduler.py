@@ -1,14 +1,10 @@
-"""The comparison with RLScheduler: who judges what, and its intervals."""
+"""The comparison with RLScheduler: who judges what."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from long_tables import made_up
 
-from simkit.learners.studies.rlscheduler import STUDY
-from simkit.learners.studies.rlscheduler.logs import JOBS, LOGS, RULES, judge_of
-from simkit.learners.studies.rlscheduler.page import geometric_mean, median, standings, windows_won
+from simkit.learners.studies.rlscheduler.logs import JOBS, LOGS, judge_of
 
 LUBLIN, ARCHIVE = LOGS[0], LOGS[1]
 
@@ -33,18 +29,3 @@ def test_agents_of_all_logs_leave_out_the_half_that_they_judge():
     assert judge_of(ARCHIVE, 17, everywhere=False) == "whole"
     assert judge_of(ARCHIVE, 17, everywhere=True) == "a"
     assert judge_of(LUBLIN, 17, everywhere=True) == "b"
-
-
-def test_everyone_is_compared_with_the_rule_of_the_lowest_mean():
-    slowdown = dict.fromkeys(RULES, (100.0,) * 4) | {"saf": (2.0, 4.0, 8.0, 2.0)}
-    scorer = {"scorer": np.outer((0.5, 1.5), (1, 4, 2, 1))}
-    table = made_up(slowdown | scorer, "L", "bounded_slowdown", items=range(0, 2800, 700))
-    found = STUDY.results(table, {})
-    first, second, *_ = standings(found, "L")
-    assert (first, second) == ({"arm": "scorer", "best": "saf"}, {"arm": "saf", "best": "saf"})
-    assert (windows_won(found, "scorer", "L", "saf"), windows_won(found, "saf", "L", "saf")) == (
-        "75%",
-        "",
-    )
-    assert median(found, "scorer", "L") == 1.5
-    assert geometric_mean(found, "scorer", "L") == pytest.approx(8**0.25)

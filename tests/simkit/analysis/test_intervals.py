@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from simkit.analysis.intervals import WEEK_S, seed_interval, weekly_interval, weeks_of
+from simkit.analysis.intervals import (
+    WEEK_S,
+    Estimate,
+    estimate,
+    seed_interval,
+    weekly_interval,
+    weeks_of,
+)
 
 WEEKS, JOBS_A_WEEK, TRIALS = 60, 60, 200
 
@@ -87,3 +94,46 @@ def test_seed_interval_is_students():
     assert interval.low == pytest.approx(2 - 4.302653 / np.sqrt(3), rel=1e-6)
     assert "3 seeds" in interval.method
     assert seed_interval(np.array([1.0])).low is None
+
+
+def test_with_one_item_the_interval_is_that_over_seeds():
+    shares = np.array([[0.1], [0.2], [0.12]])
+    found = estimate(shares, np.ones(1))
+    over_seeds = seed_interval(shares[:, 0])
+    assert (found.low, found.high) == (
+        pytest.approx(over_seeds.low),
+        pytest.approx(over_seeds.high),
+    )
+    assert estimate(shares[:1], np.ones(1)) == Estimate(0.1)
+
+
+def test_a_ratio_to_nothing_is_no_number_and_one_to_little_has_no_interval():
+    ones, rare = np.ones((2, 8)), np.array([[4.0] + [0.0] * 7])
+    assert np.isnan(estimate(ones, np.ones(8), 0.0 * rare, relation="ratio").value)
+    assert estimate(ones, np.ones(8), rare, relation="ratio") == Estimate(2.0)
+
+
+@pytest.mark.parametrize("seeds", [1, 4])
+def test_the_interval_holds_the_truth_about_as_often_as_it_says(seeds):
+    rng, held, cases = np.random.default_rng(seeds), 0, 300
+    for _ in range(cases):
+        quality = rng.normal(10.0, 1.0, (seeds, 1)) if seeds > 1 else np.full((1, 1), 10.0)
+        difficulty, noise = rng.normal(0.0, 3.0, 30), rng.normal(0.0, 1.0, (seeds, 30))
+        found = estimate(quality + difficulty + noise, np.ones(30))
+        held += found.low <= 10.0 <= found.high
+    assert 0.91 <= held / cases <= 0.99
+
+
+def test_blocks_of_items_that_overlap_are_drawn_together():
+    rng = np.random.default_rng(3)
+    levels = np.repeat(rng.normal(0.0, 1.0, 12), 10)[None]
+    alone = estimate(levels, np.ones(120))
+    together = estimate(levels, np.ones(120), blocks=np.arange(120) // 10)
+    assert together.value == pytest.approx(alone.value)
+    assert together.high - together.low > 2 * (alone.high - alone.low)
+
+
+def test_what_never_ended_is_infinite_and_has_no_interval():
+    slowdown = np.array([[1.0, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, np.inf]])
+    found = estimate(slowdown, np.ones(6), np.ones((1, 6)), relation="difference")
+    assert found == Estimate(np.inf, None, None, (2.5, np.inf))

@@ -1,7 +1,7 @@
 """The compiled engine leaves the same records as SimPy's: the digests are equal.
 
 The scenarios are random and small, with what makes trouble: ties, jobs without length, kills at the
-limit, learned and corrected estimates, jobs that are too large, endless requests. `slow` are whole
+limit, learned and corrected estimates, jobs that are too large, endless requests, maintenance. `slow` are whole
 logs, each with every order in scope.
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,14 @@ from simkit.policy.ordered import OrderedPolicy
 from simkit.results.run_folder import open_run
 from simkit.scenario.yaml_document import load_scenario
 from simkit.workload import Workload
-from simkit.workload.cluster import Cluster, Partition
+from simkit.workload.cluster import Cluster, Maintenance, Partition
 
 pytestmark = pytest.mark.xdist_group("compiled")
 
 SMALL = {"workload": {"type": "lublin", "jobs": 40, "processors": 64}}
 RIGID = make_jobs((0.0, a_gang(1, 5.0)))
 POOL = Cluster.pool({"processors": 4.0})
+WINDOW = Maintenance(1.0, 2.0, 0, (1.0,))
 
 
 def run_of(engine: str, **keys: Any) -> simkit.Run:
@@ -55,6 +57,11 @@ def test_the_engine_changes_neither_digest_nor_portable_scenario() -> None:
         ({"workload": make_jobs((0.0, a_bag(3, 5.0)))}, "instances that start one by one"),
         ({"cluster": Cluster(("processors",), ("a", "b"), np.full((2, 1), 4.0))}, "2 machines"),
         ({"cluster": pool(4, Partition("all", max_waiting_per_user=2))}, "how many jobs of a user"),
+        ({"cluster": pool(4, maintenance=(replace(WINDOW, every_s=9.0),))}, "maintenance recurs"),
+        (
+            {"cluster": pool(4, maintenance=(replace(WINDOW, running="requeue"),))},
+            "stops what runs",
+        ),
         ({"overrides": {"policy.order": "multifactor"}}, "order Multifactor has no compiled form"),
         ({"overrides": {"policy.backfill": "hold"}}, "policy HoldPolicy has rules of its own"),
         ({"overrides": {"scheduling.every": "60s"}}, "multiples of a time"),

@@ -265,6 +265,46 @@ def test_the_replay_equals_the_engine_where_partitions_preempt(
     assert check.violations == []
 
 
+POOLS = [
+    {"name": "urgent", "queues": [1], "processors": 6, "priority": 2.0},
+    {"name": "soon", "queues": [2], "processors": 3},
+    {"name": "rest", "processors": 5},
+]
+PLANNED = "with several pools, planned starts are not replayed if jobs overrun their estimates"
+NO_POOLS = "the cluster is not one machine, nor one for each partition"
+SLOTTED = "several machines have slots or maintenance"
+
+
+@given(
+    rows=st.lists(JOB, min_size=1, max_size=25),
+    order=st.sampled_from(ORDERS),
+    backfill=st.sampled_from(list(BACKFILLS)),
+    sections=SECTIONS,
+    most=st.tuples(MOST, MOST, MOST),
+)
+def test_the_replay_equals_the_engine_where_partitions_have_processors_of_their_own(
+    rows: list[Any], order: str, backfill: str, sections: dict[str, Any],
+    most: tuple[int | None, ...], tmp_path_factory: pytest.TempPathFactory,
+) -> None:  # fmt: skip
+    pools = [
+        pool | {"max_running_per_user": limit} for pool, limit in zip(POOLS, most, strict=True)
+    ]
+    sections = sections | {"cluster": {"partitions": pools}}
+    check = replay(rows, order, backfill, sections, tmp_path_factory.mktemp("run"))
+    left_out = {PLANNED: "conservative" in backfill, SLOTTED: "admission" in sections}
+    assert not check.skipped or any(text in check.skipped for text in left_out if left_out[text])
+    assert check.violations == []
+
+
+@pytest.mark.parametrize("machines", [[3, 5], [4, 2, 2]])
+def test_machines_without_partitions_are_no_pools(
+    machines: list[int], kit: Any, tmp_path: Path
+) -> None:
+    audit = kit.replayed([kit.rigid(1, 0, 5, 2, 5)], machines).audit(tmp_path / "run")
+    assert audit.violations == ()
+    assert audit.not_audited["schedule"] == NO_POOLS
+
+
 def test_steps_meet_the_only_gap_after_more_than_a_cycle(tmp_path):
     """A job of 11 s fits between windows of 17 s only from 17 k + 6 s on: of the steps, at 40 s."""
     jobs = [(0, 0, 1, 0, 0.25, 0, 0)] * 8 + [(0, 13, 6, 11, 0.25, 0, 0)]
@@ -296,7 +336,8 @@ def pool_jobs(log: pl.DataFrame) -> PoolJobs:
     ones, rank = np.ones(log.height), np.arange(log.height)
     return PoolJobs(
         row=rank, rank=rank, rejected=np.zeros(log.height, bool), submit=submit, run=run,
-        estimate=requested, size=size, instances=size, request=ones, priority=0 * ones, qos=ones,
+        estimate=requested, size=size, instances=size, request=ones, partition=0 * rank,
+        priority=0 * ones, qos=ones,
         value=0 * ones, deadline=np.inf * ones, requested=requested,
         account=np.full(log.height, -1), most_running=np.inf * ones,
         treatment=[None] * log.height, retries=np.inf * ones,
@@ -313,7 +354,7 @@ def test_the_replay_equals_the_reference_schedules(
     table = reference(log).sort("submit_time_s", "job_id")
     jobs, setting = pool_jobs(table), Setting(processors, 0, {})
     for (order, backfill), column in COLUMNS.items():
-        found = replayed(jobs, Rules(processors), setting, order, backfill)
+        found = replayed(jobs, [(Rules(processors), jobs.rank)], setting, order, backfill)
         assert np.array_equal(found.starts, table[column].cast(pl.Float64).to_numpy()), column
 
 

@@ -16,9 +16,10 @@ from simkit.compiled import replay_bags
 from simkit.compiled.machines import JOB, STEP, TASK, Bags, begin
 from simkit.compiled.orders import write_keys
 from simkit.compiled.pools import JOB as POOL_JOB
-from simkit.compiled.replay import BLOCK, KILLED, Decisions, Replayed, in_order, parts_of
+from simkit.compiled.replay import Decisions, Replayed, in_order, parts_of
+from simkit.engine.bookkeeping import BY_LIMIT
 from simkit.engine.recorder import CHUNK, EventRow, Outcome, Recorder, Status
-from simkit.engine.submission import Submission
+from simkit.engine.submission import BLOCK, Submission
 from simkit.machine_code import records
 from simkit.policy import Policy, SystemInfo
 from simkit.policy.declared import NUMBERS, FitRule, PairForm
@@ -65,7 +66,7 @@ def replay_bags_of(
     task = _tasks(workload, np.where(killed, limit, np.inf), longest, estimate)
     request = _requests(workload, cluster)
     task["rank"] = _ranks(rule, workload, request, estimate, submission)
-    job = _jobs(workload, cluster, request)
+    job = _jobs(submission)
     step, amount = _steps(cluster)
     bags = begin(
         job, task, request, workload.instance_run_time_s, cluster.capacity, step, amount,
@@ -141,17 +142,15 @@ def _tasks(workload: Workload, limit: Floats, longest: Floats, estimate: Floats)
     return task
 
 
-def _jobs(workload: Workload, cluster: Cluster, request: Floats) -> Any:
+def _jobs(submission: Submission) -> Any:
     """Return (J,) the jobs' records."""
+    workload = submission.workload
     job = records(np.zeros(len(workload), JOB))
     job["submit"], job["first"] = workload.submit_time_s, workload.first_task[:-1]
     job["tasks"] = job["left"] = np.diff(workload.first_task)
     job["start"] = job["end"] = np.nan
-    if len(workload):
-        kinds, kind = np.unique(request, axis=0, return_inverse=True)
-        held = [cluster.most_instances(tuple(one), None) for one in kinds.tolist()]
-        too_large = np.array(held)[kind.ravel()] < 1
-        job["refused"] = np.logical_or.reduceat(too_large, workload.first_task[:-1])
+    if len(job):
+        job["refused"] = ~submission.routing.admits(0, len(job))[0]
     return job
 
 
@@ -284,7 +283,7 @@ class _Rows:
         none, attempts = np.zeros(len(job)), np.where(refused, 0, 1)
         reason = np.zeros(len(job), np.int64)
         if killed.any():
-            reason[killed] = self._recorder.reason(KILLED)
+            reason[killed] = self._recorder.reason(BY_LIMIT)
         refusals = [*self._refusals(ended, np.flatnonzero(refused), reason)]
         self._recorder.write(
             "jobs", ended, start, end, run, self._estimate[ended], none, none, attempts,
@@ -295,12 +294,9 @@ class _Rows:
     def _refusals(self, ended: Ints, refused: Ints, reason: Ints) -> Iterator[EventRow]:
         """Yield the events of refused jobs; note the numbers of their reasons."""
         submission, submit = self._submission, self._bags.job["submit"]
-        only = submission.routing.only
-        assert only is not None
         for place in refused.tolist():
             job = int(ended[place])
-            tasks = submission.tasks(job, job + 1)
-            text = next(filter(None, (submission.routing.refusal(task, only) for task in tasks)))
+            text = submission.routing.why_refused(submission.tasks(job, job + 1))
             reason[place] = self._recorder.reason(text)
             yield float(submit[job]), "rejected", job, -1, -1, text
 

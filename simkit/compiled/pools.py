@@ -19,8 +19,8 @@ from simkit.policy.estimates import corrected
 from simkit.units import TIME_GRID
 
 __all__ = [
-    "CHANGE", "JOB", "Pools", "begin", "end_due", "is_last_change", "next_instant", "note", "start",
-    "submit",
+    "ARRIVED", "CHANGE", "FREED", "JOB", "Pools", "Users", "begin", "end_due", "is_last_change",
+    "next_instant", "no_users", "note", "start", "submit",
 ]  # fmt: skip
 
 JOB: Final = np.dtype([
@@ -30,8 +30,9 @@ JOB: Final = np.dtype([
 ])  # fmt: skip
 """A job: its submission; how long it runs, to its end or until it is killed; its estimate at
 submission, written where it is learned; the request, NaN if unknown (all in s); what all instances
-ask for together; its user, from 0, -1 if unknown; its pool; whether it can never run; and when it
-started, NaN before, and is expected to end."""
+ask for together; its user, from 0, -1 if unknown; its pool; whether it is refused: it can never
+run, or too many jobs of its user wait when it comes; and when it started, NaN before, and is
+expected to end."""
 OVER: Final = np.dtype([("job", np.int64), ("time", np.float64)])
 """A job that has ended, or was refused, and when."""
 ROW: Final = np.dtype([
@@ -43,8 +44,14 @@ CHANGE: Final = np.dtype([("time", np.float64), ("pool", np.int64), ("amount", n
 """A change of capacity that is known ahead: when, of which pool, and how much more it has then."""
 POOL: Final = np.dtype([
     ("free", np.float64), ("waiting", np.int64), ("begin", np.int64), ("jobs", np.int64),
+    ("news", np.int64),
 ])  # fmt: skip
-"""What is free; how many jobs wait; how many jobs the pools before have in all, and this one."""
+"""What is free; how many jobs wait; how many jobs the pools before have in all, and this one; and
+what has happened there since its last decision, 0: nothing."""
+ARRIVED: Final = 1
+"""Jobs have come, and nothing else has happened."""
+FREED: Final = 2
+"""Something has ended, or is expected to end at another time, or the capacity has changed."""
 NOW: Final = np.dtype([
     ("running", np.int64), ("started", np.int64), ("over", np.int64), ("submitted", np.int64),
     ("held", np.int64), ("admitted", np.int64), ("corrections", np.int64), ("wakes", np.int64),
@@ -58,17 +65,23 @@ _corrected: Any = inner(corrected)
 
 
 _NOBODY: Final = -1
-ACCOUNT: Final = np.dtype([("let_in", np.int64), ("first", np.int64), ("last", np.int64)])
-"""How many jobs of a user are let in that have not ended; the first and the last that is held."""
+ACCOUNT: Final = np.dtype([
+    ("waiting", np.int64), ("let_in", np.int64), ("first", np.int64), ("last", np.int64),
+])  # fmt: skip
+"""How many jobs of a user have not started, let in or not; how many are let in that have not ended;
+the first and the last that is held."""
 
 
 class Users(NamedTuple):
     """The accounts of U users in P pools; both are 0 if nothing is limited.
 
-    The rules are those of `simkit.engine.held_back.UserLimits`: at most so many jobs of a user are
-    let in at a time, the first submitted first; a job without a user is not limited.
+    The rules are those of `simkit.engine.held_back.UserLimits`: at most so many jobs of a user wait
+    in a pool, others are refused; and at most so many are let in at a time, the first submitted
+    first. A job without a user is not limited.
     """
 
+    most_waiting: Floats
+    """(P,) most jobs of a user that wait at a time."""
     most: Floats
     """(P,) most jobs of a user that are let in at a time."""
     account: Any
@@ -111,7 +124,7 @@ class Pools(NamedTuple):
 
 def begin(
     job: Any, capacity: Floats, change: Any, looks_ahead: bool, learns_from: int, additions: Floats,
-    most_of_user: Floats,
+    users: Users,
 ) -> Pools:  # fmt: skip
     """Return empty pools.
 
@@ -122,10 +135,10 @@ def begin(
         looks_ahead: whether expected ends matter.
         learns_from: last run times of a user whose mean is the estimate; 0: it is not learned.
         additions: of the correction.
-        most_of_user: (P,) most jobs of a user that are let in at a time.
+        users: their accounts, empty.
     """
     count = len(job)
-    users = int(job["user"].max(initial=-1)) + 1 if learns_from else 0
+    learned_users = int(job["user"].max(initial=-1)) + 1 if learns_from else 0
     pool = records(np.zeros(len(capacity), POOL))
     pool["free"] = capacity
     pool["jobs"] = np.bincount(job["pool"], minlength=len(capacity))
@@ -140,9 +153,9 @@ def begin(
         records(change),
         no_releases(pool["jobs"] if looks_ahead else np.zeros(len(capacity), np.int64)),
         records(np.empty(count if len(additions) > 0 else 0, trees.ENTRY)),
-        no_users(job, most_of_user),
+        users,
         np.empty(count, np.int64),
-        np.zeros((users, 1 + learns_from)),
+        np.zeros((learned_users, 1 + learns_from)),
         additions,
         looks_ahead,
     )
@@ -184,6 +197,7 @@ def start(pools: Pools, job: int, time: float) -> None:
     now.started += 1
     now.running += 1
     pools.pool[one.pool].free -= one.demand
+    waits_no_more(pools.users, one.pool, one.user)
     if pools.looks_ahead:
         add(pools.releases, one.pool, one.expected_end, job, one.demand)
     if len(pools.additions) > 0:
@@ -211,6 +225,7 @@ def end_due(pools: Pools, time: float) -> int:
         one = pools.job[job]
         now.running -= 1
         pools.pool[one.pool].free += one.demand
+        pools.pool[one.pool].news = FREED
         if pools.looks_ahead:
             remove(pools.releases, one.pool, one.expected_end, job)
         if len(pools.recent) > 0 and one.user >= 0:
@@ -223,7 +238,9 @@ def end_due(pools: Pools, time: float) -> int:
             now.admitted += 1
             now.held -= 1
     while now.passed < len(pools.change) and pools.change[now.passed].time == time:
-        pools.pool[pools.change[now.passed].pool].free += pools.change[now.passed].amount
+        pool = pools.pool[pools.change[now.passed].pool]
+        pool.free += pools.change[now.passed].amount
+        pool.news = FREED
         now.passed += 1
         now.changed = 1
     while now.corrections > 0 and pools.correction[0].time == time:
@@ -262,6 +279,7 @@ def _correct(pools: Pools, job: int, time: float) -> None:
         remove(pools.releases, one.pool, one.expected_end, job)
         add(pools.releases, one.pool, one.start + estimate, job, one.demand)
     one.expected_end = one.start + estimate
+    pools.pool[one.pool].news = FREED
     pools.now[0].changed = 1
     _correct_at_end(pools, job, time, one.start + one.work)
 
@@ -282,6 +300,8 @@ def submit(pools: Pools, time: float, newcomers: Any) -> int:
         now.changed = 1
         if pools.recent.shape[1] > 1:
             pools.job[job].estimate = _learned(pools, job)
+        if is_refused(pools.users, pools.job[job].pool, pools.job[job].user):
+            pools.job[job].refused = 1
         if pools.job[job].refused > 0:
             _is_over(pools, job, time)
         elif is_let_in(pools.users, pools.job[job].pool, pools.job[job].user, job):
@@ -319,14 +339,22 @@ def note(pools: Pools, timeline: Any, time: float) -> None:
     now.changed = 0
 
 
-def no_users(job: Any, most: Floats) -> Users:
-    """Return empty accounts; `most` (P,) are the limits of the pools, infinite for none."""
-    if np.isinf(most).all():
-        most, job = most[:0], job[:0]
+def no_users(job: Any, most_waiting: Floats, most: Floats) -> Users:
+    """Return empty accounts; (P,) are the limits of the pools, infinite for none."""
+    if np.isinf(most_waiting).all() and np.isinf(most).all():
+        most_waiting, most, job = most_waiting[:0], most[:0], job[:0]
     users = int(job["user"].max(initial=-1)) + 1
     account = records(np.zeros((len(most), users), ACCOUNT))
     account["first"] = _NOBODY
-    return Users(most, account, np.full(len(job), _NOBODY))
+    return Users(most_waiting, most, account, np.full(len(job), _NOBODY))
+
+
+@inner
+def is_refused(users: Users, pool: int, user: int) -> bool:
+    """Return whether too many jobs of a user wait in a pool for another to be submitted."""
+    if len(users.most) == 0 or user < 0:
+        return False
+    return users.account[pool, user].waiting >= users.most_waiting[pool]  # type: ignore[no-any-return]
 
 
 @inner
@@ -335,6 +363,7 @@ def is_let_in(users: Users, pool: int, user: int, job: int) -> bool:
     if len(users.most) == 0 or user < 0:
         return True
     one = users.account[pool, user]
+    one.waiting += 1
     if one.let_in < users.most[pool]:
         one.let_in += 1
         return True
@@ -344,6 +373,13 @@ def is_let_in(users: Users, pool: int, user: int, job: int) -> bool:
         users.following[one.last] = job
     one.last = job
     return False
+
+
+@inner
+def waits_no_more(users: Users, pool: int, user: int) -> None:
+    """Take note that a job starts."""
+    if len(users.most) > 0 and user >= 0:
+        users.account[pool, user].waiting -= 1
 
 
 @inner

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from math import ceil, inf
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
@@ -21,9 +22,11 @@ from simkit.compiled.pools import CHANGE, JOB, ROW, Pools, begin
 from simkit.compiled.replay_changing import no_line
 from simkit.compiled.replay_fixed import Queue, no_gaps, no_queue
 from simkit.compiled.replay_planned import no_places
-from simkit.engine.bookkeeping import capacity_event
+from simkit.compiled.users import Users, no_users
+from simkit.engine.bookkeeping import BY_LIMIT, capacity_event
+from simkit.engine.held_back import UserLimits, too_many_wait
 from simkit.engine.recorder import CHUNK, EventRow, Outcome, Recorder, Status
-from simkit.engine.submission import Submission
+from simkit.engine.submission import BLOCK, Submission
 from simkit.machine_code import records
 from simkit.policy import Policy, SystemInfo
 from simkit.policy.estimates import CORRECTIONS, Correction, Predictor, UserMean
@@ -36,8 +39,6 @@ from simkit.workload.cluster import Cluster
 
 __all__ = ["PoolRun", "replay_pool"]
 
-_BLOCK: Final = 2048  # jobs whose estimates are asked for at a time, as the engine does
-_KILLED: Final = "requested time is over"
 _FIELDS: Final = ROW.names or ()
 _TIME: Final = itemgetter(0)  # of an event
 
@@ -76,22 +77,22 @@ def replay_pool(
     policy.reset(info, stream(seed, "policy"))
     machines = [machine for part in cluster.partitions for machine in part.machines or (0,)]
     change = _changes_of(cluster, machines)
-    job, killed = _jobs(workload, cluster, predictor, rules, seed)
-    submission = Submission(workload, cluster, predictor)
+    submission = Submission(workload, cluster, predictor, _FullAccounts.of_all(cluster))
+    job, killed = _jobs(submission, predictor, rules, seed)
     keys = _keys(rule, job, submission, predictor, seed)
     additions = np.array(CORRECTIONS[correction], np.float64)
     last = predictor.last if isinstance(predictor, UserMean) else 0
-    most = np.array([partition.max_running_per_user for partition in cluster.partitions])
+    users = _no_users(job, cluster)
     looks_ahead = len(change) > 0 or rule.overtaking != "none"
     capacity = cluster.capacity[machines, 0]
-    pools = begin(job, capacity, change, looks_ahead, last, additions, most)
+    pools = begin(job, capacity, change, looks_ahead, last, additions, users)
     go_on = _kernel(rule, pools, keys, learned=last > 0)
     last_s = first_s + or_infinite(rules.limits.simulated_time)
     recorder.capacity = [float(amount) for amount in cluster.capacity.sum(axis=0)]
     recorder.correction = correction
     if submission.routing.only is None:
         names = [partition.name for partition in cluster.partitions]
-        recorder.routed = names, np.where(job["refused"] > 0, -1, job["pool"])
+        recorder.routed = names, job["pool"].copy()
     rows = _Rows(recorder, submission, cluster, job, killed, np.array(machines))
     decisions, over, now = 0, 0, first_s
     for timeline, ended in _parts(pools, go_on):
@@ -117,20 +118,41 @@ def _parts(pools: Pools, go_on: Callable[[Any], bool]) -> Iterator[tuple[Any, An
             yield timeline[:noted], pools.over[: int(pools.now["over"][0])]
 
 
+class _FullAccounts(UserLimits):
+    """The limits of users, as a refused job has met them: as many wait as a partition allows."""
+
+    @classmethod
+    def of_all(cls, cluster: Cluster) -> UserLimits:
+        """Return those of a cluster's partitions."""
+        return cls(cluster.partitions, lambda _task: None)
+
+    def refusal(self, position: int, user: int, name: int | str) -> str:
+        """Return why a partition takes no more jobs of a user; empty: nobody is limited."""
+        partition = self._partitions[position]
+        most = partition.max_waiting_per_user
+        return too_many_wait(partition, ceil(most), name) if user >= 0 and most < inf else ""
+
+
+def _no_users(job: Any, cluster: Cluster) -> Users:
+    """Return empty accounts with the limits of the partitions."""
+    limits = [(part.max_waiting_per_user, part.max_running_per_user) for part in cluster.partitions]
+    return no_users(job, *np.array(limits).T.copy())
+
+
 def _jobs(
-    workload: Workload, cluster: Cluster, predictor: Predictor, rules: Rules, seed: int
+    submission: Submission, predictor: Predictor, rules: Rules, seed: int
 ) -> tuple[Any, Bools]:
     """Return (J,) the jobs' records, and which of them are killed at their limit."""
+    workload = submission.workload
     count = len(workload)
     job = records(np.zeros(count, JOB))
     predictor.reset(workload, stream(seed, "predictor"))
-    for row in range(0, count, _BLOCK):
-        job["estimate"][row : row + _BLOCK] = predictor.estimates(row, min(row + _BLOCK, count))
+    for row in range(0, count, BLOCK):
+        job["estimate"][row : row + BLOCK] = predictor.estimates(row, min(row + BLOCK, count))
     job["submit"], job["requested"] = workload.submit_time_s, workload.requested_time_s
     job["demand"] = workload.request[:, 0] * workload.instances
-    job["pool"] = _routed(workload, cluster, job["demand"])
-    job["refused"] = job["pool"] < 0
-    job["pool"] = np.maximum(job["pool"], 0)
+    admits = submission.routing.admits(0, count)
+    job["refused"], job["pool"] = ~admits.any(axis=0), admits.argmax(axis=0)
     _, users = np.unique(workload.user, return_inverse=True)
     job["user"] = np.where(workload.user < 0, -1, users)
     job["start"] = np.nan
@@ -153,24 +175,6 @@ def _changes_of(cluster: Cluster, machines: Sequence[int]) -> Any:
     return records(np.array(steps, CHANGE))
 
 
-def _routed(workload: Workload, cluster: Cluster, demand: Floats) -> Ints:
-    """Return (J,) the row of the partition to which each job goes, as `Routing` does; -1: none."""
-    found = np.full(len(workload), -1)
-    requested = workload.requested_time_s
-    requests, kind = np.unique(workload.request[:, 0], return_inverse=True)
-    for row, one in enumerate(cluster.partitions):
-        room = [cluster.most_instances((each,), one.machines) for each in requests.tolist()]
-        admitted = workload.instances <= np.array([*room, 0])[kind]
-        admitted &= ~(requested > one.max_time_s) & ~(demand > one.max_demand)
-        if one.max_time_s < np.inf:
-            admitted &= ~np.isposinf(requested)
-        if one.queues or one.partitions:
-            named = np.isin(workload.queue, list(one.queues))
-            admitted &= named | np.isin(workload.partition, list(one.partitions))
-        found = np.where((found < 0) & admitted, row, found)
-    return found
-
-
 def _keys(
     rule: PoolRule, job: Any, submission: Submission, predictor: Predictor, seed: int
 ) -> Floats | None:
@@ -182,8 +186,8 @@ def _keys(
         write_keys(NUMBERS[rule.form.formula], job, keys)
         return keys
     predictor.reset(submission.workload, stream(seed, "predictor"))
-    blocks = range(0, len(job), _BLOCK)
-    tasks = (task for row in blocks for task in submission.tasks(row, min(row + _BLOCK, len(job))))
+    blocks = range(0, len(job), BLOCK)
+    tasks = (task for row in blocks for task in submission.tasks(row, min(row + BLOCK, len(job))))
     return np.fromiter((rule.order.key(task) for task in tasks), np.float64, len(job))
 
 
@@ -323,7 +327,7 @@ class _Rows:
         none, never = np.zeros(len(row)), np.full(len(row), np.nan)
         reason = np.zeros(len(row), np.int64)
         if killed.any():
-            reason[killed] = self._recorder.reason(_KILLED)
+            reason[killed] = self._recorder.reason(BY_LIMIT)
         refusals = [*self._refusals(row, time, np.flatnonzero(refused), reason)]
         status = np.where(refused, Status.REJECTED, np.where(killed, Status.KILLED, 0))
         start, end = one["start"], np.where(refused, np.nan, time)
@@ -351,12 +355,14 @@ class _Rows:
         )  # fmt: skip
 
     def _refusals(self, row: Ints, time: Floats, refused: Ints, reason: Ints) -> Iterator[EventRow]:
-        """Yield the events of refused rows; note the numbers of their reasons."""
+        """Yield the events of refused rows; note the numbers of their reasons, and no partition."""
         routing = self._submission.routing
         for place in refused.tolist():
             job = int(row[place])
             task = self._submission.tasks(job, job + 1)[0]
-            text = routing.refusal(task, routing.only) if routing.only else routing.send([task])
+            text = routing.why_refused([task])
+            if self._recorder.routed is not None:
+                self._recorder.routed[1][job] = -1
             reason[place] = self._recorder.reason(text)
             yield float(time[place]), "rejected", job, -1, -1, text
 

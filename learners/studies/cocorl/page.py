@@ -146,7 +146,7 @@ def surely_above(results: Results) -> int:
 
 def surely_below(results: Results) -> int:
     """Return how many agents are surely below it."""
-    return sum(gap.high is not None and gap.high < 0 for gap in _beside_equal(results))
+    return sum(gap.surely_below(0.0) for gap in _beside_equal(results))
 
 
 def _best_rule(results: Results) -> str:

@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from simkit.analysis.plot_style import COLOURS
-from simkit.learners.studies.green.judge import HEURISTICS, THRESHOLDS, threshold_of
+from simkit.learners.studies.green.judge import HEURISTICS, threshold_of
 from simkit.learners.studies.green.trainings import drawn
 from simkit.learners.studies.pictures import Mark, line, panel, picture
 from simkit.learners.studies.rare.judge import SIZES, within_12_h
-from simkit.learners.studies.results import Best, Results
+from simkit.learners.studies.results import Results
 
-BEST: Final = {"threshold rule": Best("value", tuple(map(threshold_of, THRESHOLDS)), highest=True)}
-"""That whose θ was chosen on other streams: where late jobs leave, no other is judged."""
 LEAVE: Final = "leave, 10 units"
 LEAST_GAIN: Final = 3.0
 """Points over the order by quality of service that agents must reach where late jobs leave."""

@@ -45,6 +45,6 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
 
 
 STUDY: Final = Study(
-    "cocorl", FULL, QUICK, measure, page=page,
+    "cocorl", FULL, QUICK, measure, page=page, best=page.BEST,
     pictures={"cocorl-frontier": page.draw_frontier, "cocorl-loads": page.draw_loads},
 )  # fmt: skip

@@ -25,7 +25,6 @@ from torch import Tensor, nn
 from simkit.arrays import Floats
 from simkit.errors import RunError, ScenarioError
 from simkit.learners.common.arguments import Positive, prepared
-from simkit.learners.common.compiled import kernel
 from simkit.learners.common.returns import credit
 from simkit.learners.common.torch_training import TorchTraining, weights_of
 from simkit.learners.networks.build import Perceptron, seeded
@@ -35,6 +34,7 @@ from simkit.learners.scorers.agent import describe_pairs
 from simkit.learners.scorers.pair_model import CLOCK, Trajectory, play, roll_out
 from simkit.learners.scorers.pair_scorer import RULES, TERMS, FeatureSet, PairScorer, RuleName
 from simkit.learners.scorers.sources import ChunkSource
+from simkit.machine_code import kernels
 from simkit.scenario import Scenario
 from simkit.sections import BrokenRulesError, Count, Many, Section
 from simkit.training import Training
@@ -108,7 +108,7 @@ def begin(
     Raises ScenarioError, all problems at once, for a scenario that is not bags of tasks on machines
     with cpu and mem, or arguments out of range; PluginError without safetensors or numba.
     """
-    kernel(CLOCK)
+    kernels(CLOCK)
 
     def source_of(chosen: DeepJSArguments) -> ChunkSource:
         source = ChunkSource.of(

@@ -2,38 +2,47 @@
 
 Importing numba and letting it find what it has kept takes more than half a second. So the object
 code is kept as it is, and loaded by LLVM alone: numba is imported only to compile what is not
-there. What is kept stands in a folder named after a hash of all files that it is made of.
+there. What is kept stands in a folder named after a hash of all that it is made of.
 
     @inner
     def twice(x): ...          # called by compiled functions; plain Python otherwise
 
     @compiled
     def run(pools, times): ... # called from Python
+
+    @allocating
+    def pairs(tasks): ...      # makes arrays or lists: compiled anew in each process
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import struct
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, update_wrapper
+from functools import cache, partial, update_wrapper
 from hashlib import sha256
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
-__all__ = ["Kernel", "compiled", "inner", "is_kept", "is_there", "records"]
+from simkit.errors import PluginError
+
+__all__ = [
+    "Kernel", "allocating", "compiled", "dispatcher", "inner", "is_kept", "is_there", "kernels",
+    "records",
+]  # fmt: skip
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_PURE: Final = ("policy/formulas.py", "policy/estimates.py", "machine_code.py")
-"""Files elsewhere with functions that become machine code, and what makes it of them."""
 _OPTIONS: Final = {
     "error_model": "numpy",  # divisions by 0 give infinity, and nothing looks for them
     "_nrt": False,  # no arrays are made, so nobody need count who uses them
@@ -47,6 +56,16 @@ _inner: dict[Callable[..., Any], bool] = {}
 def is_there() -> bool:
     """Return whether numba is installed."""
     return find_spec("numba") is not None
+
+
+def kernels(module: str) -> Any:
+    """Return a module with functions in machine code; raises PluginError without numba."""
+    if not is_there():
+        raise PluginError(
+            "fast simulations need numba, which is not installed; "
+            "pip install 'simkit-cluster[learn]'"
+        )
+    return import_module(module)
 
 
 def inner(function: Function) -> Function:
@@ -63,88 +82,178 @@ def compiled(function: Callable[Given, Result]) -> Kernel[Given, Result]:
     return Kernel(function)
 
 
+def allocating(function: Function) -> Function:
+    """Return a function that makes arrays or lists as numba's, which keeps it for this process.
+
+    It calls others of its kind, and is called by them and from Python.
+    """
+    import numba
+
+    made: Function = numba.njit(function, error_model="numpy")
+    return made
+
+
+@cache
+def dispatcher(function: Any) -> Any:
+    """Return a function that is marked `inner`, with those that it calls, as numba's own.
+
+    That is what numba's compilers for other machines take, such as the one for GPUs.
+    """
+    import numba
+
+    known = dict(function.__globals__)
+    for name in function.__code__.co_names:
+        if (own := known.get(name)) is not None and _is_inner(own):
+            known[name] = dispatcher(own)
+    twin = FunctionType(function.__code__, known, function.__name__)
+    twin.__module__ = function.__module__
+    translate: Any = numba.njit
+    return translate(twin, error_model="numpy", forceinline=True, _nrt=False)
+
+
+def _is_inner(one: object) -> bool:
+    return isinstance(one, FunctionType) and one in _inner
+
+
 def records(array: Any) -> Any:
     """Return an array of records whose fields are attributes, in machine code and in Python."""
     return array.view(np.recarray)
 
 
+def _is_python() -> bool:
+    """Return whether compiled functions are to be plain Python."""
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
+
+
 class Kernel(Generic[Given, Result]):
     """A function in machine code; with ``NUMBA_DISABLE_JIT=1`` it is plain Python.
 
-    It makes no arrays and returns whether it is done, a bool. Its arguments are as for `inner`.
+    It makes no arrays and returns a bool, a whole number or nothing, as its annotation says. Its
+    arguments are as for `inner`.
     """
 
     def __init__(self, function: Callable[Given, Result]) -> None:
         self._function: Any = function
-        self._native: dict[str, Any] = {}
+        result = function.__annotations__["return"]
+        self._result = _RESULTS[getattr(result, "__name__", str(result))]
+        self._native: dict[tuple[Any, ...], Any] = {}
+        self._call = _Call(self, ())
         update_wrapper(self, function)
 
     def __call__(self, *args: Given.args, **kwargs: Given.kwargs) -> Result:
         """Call it; `kwargs` are not supported."""
         assert not kwargs
-        if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
+        if _is_python():
             return self._function(*args)  # type: ignore[no-any-return]
-        flat = list(_flat(args))
-        kinds = "".join(kind for kind, _ in flat)
-        types = f"{kinds} {_description(args)}"
-        native = self._native.get(types)
-        if native is None:
-            native = self._native[types] = self._loaded(args, kinds, types)
-        done, error = ctypes.c_int8(), ctypes.c_void_p()
-        status = native(ctypes.byref(done), ctypes.byref(error), *(value for _, value in flat))
-        assert status == 0, f"{self._function.__qualname__} failed with status {status}"
-        return bool(done.value)  # type: ignore[return-value]
+        return self._call(*args)  # type: ignore[no-any-return]
 
-    def _loaded(self, args: Sequence[Any], kinds: str, types: str) -> Any:
-        """Return what calls the machine code for arguments of these kinds."""
-        name = f"{self._function.__module__}.{self._function.__qualname__}"
-        short = sha256(types.encode()).hexdigest()[:12]
-        folder = _folder_of(Path(self._function.__code__.co_filename).parent)
-        kept = None if folder is None else folder / f"{name}-{short}.o"
+    def bound(self, *fixed: Any) -> Callable[..., Any]:
+        """Return the function with its first arguments given, which are looked at but once."""
+        return partial(self._function, *fixed) if _is_python() else _Call(self, fixed)
+
+    def __str__(self) -> str:
+        return f"{self._function.__module__}.{self._function.__qualname__}"
+
+    def native(self, args: Sequence[Any], kinds: tuple[Any, ...]) -> Any:
+        """Return what calls the machine code for arguments of these kinds, given their words."""
+        if kinds not in self._native:
+            self._native[kinds] = _CALL(self._address(args, kinds))
+        return self._native[kinds]
+
+    def result(self) -> Any:
+        """Return where the machine code writes its result."""
+        return self._result()
+
+    def _address(self, args: Sequence[Any], kinds: tuple[Any, ...]) -> int:
+        short = sha256(repr([_described(kind) for kind in kinds]).encode()).hexdigest()[:12]
+        folder = _folder_of(self._function.__module__)
+        kept = None if folder is None else folder / f"{self}-{short}.o"
         if kept is not None and kept.exists():
             symbol, _, code = kept.read_bytes().partition(b"\n")
         else:
             symbol, code = _made(self._function, args)
             if kept is not None:
                 _keep(kept, symbol + b"\n" + code)
-        arguments = [_CTYPES[kind] for kind in kinds]
-        call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *arguments)
-        return call(_address(symbol.decode(), code))
+        return _address(symbol.decode(), code, _letters_of(kinds))
 
 
-_CTYPES: Final[dict[str, Any]] = {"i": ctypes.c_int64, "f": ctypes.c_double, "b": ctypes.c_int8}
+class _Call:
+    """A kernel with its first arguments given: their machine words are packed."""
+
+    def __init__(self, kernel: Kernel[..., Any], fixed: tuple[Any, ...]) -> None:
+        self._kernel, self._fixed = kernel, fixed
+        self._kinds, words = _taken(fixed)
+        self._packed = struct.pack(_format_of(self._kinds), *words)
+        self._known: dict[tuple[Any, ...], Any] = {}
+
+    def __call__(self, *others: Any) -> Any:
+        kinds, words = _taken(others)
+        if (known := self._known.get(kinds)) is None:
+            native = self._kernel.native((*self._fixed, *others), (*self._kinds, *kinds))
+            known = self._known[kinds] = native, struct.Struct(_format_of(kinds))
+        native, form = known
+        result, error = self._kernel.result(), ctypes.c_void_p()
+        packed = self._packed + form.pack(*words)
+        status = native(ctypes.byref(result), ctypes.byref(error), packed)
+        assert status == 0, f"{self._kernel} failed with status {status}"
+        return bool(result.value) if isinstance(result, ctypes.c_int8) else result.value
 
 
-def _flat(args: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the arguments as numba passes them: kind and value of each machine word.
+_CALL: Final = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+)  # fmt: skip
+_RESULTS: Final[dict[str, Any]] = {
+    "bool": ctypes.c_int8, "int": ctypes.c_int64, "None": ctypes.c_void_p,
+}  # fmt: skip
+"""What a function is annotated to return → what numba writes it to."""
+
+
+def _taken(args: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]]:
+    """Return the kinds of arguments, and the machine words as which numba passes them.
 
     An array is (owner, parent, items, bytes of an item, address, lengths…, strides…); a named
-    tuple is one after the other of its fields.
+    tuple is one after the other of its fields. The kind of an array says what it is of, and how it
+    lies.
     """
+    kinds: list[Any] = []
+    words: list[Any] = []
     for one in args:
         if isinstance(one, np.ndarray):
-            words = 0, 0, one.size, one.itemsize, one.ctypes.data, *one.shape, *one.strides
-            yield from (("i", word) for word in words)
+            flags = one.flags
+            lies = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
+            kinds.append((one.dtype, one.ndim, lies, flags.writeable))
+            words += (0, 0, one.size, one.itemsize, one.ctypes.data, *one.shape, *one.strides)
         elif isinstance(one, tuple):
-            yield from _flat(one)
+            own_kinds, own_words = _taken(one)
+            kinds += ("(", *own_kinds, ")")
+            words += own_words
         elif isinstance(one, bool | np.bool_):
-            yield "b", int(one)
+            kinds.append("b")
+            words.append(int(one))
         elif isinstance(one, float):
-            yield "f", one
+            kinds.append("f")
+            words.append(one)
         else:
-            yield "i", int(one)
+            assert isinstance(one, int | np.int64)
+            kinds.append("i")
+            words.append(int(one))
+    return tuple(kinds), words
 
 
-def _description(args: Sequence[Any]) -> str:
-    """Describe what the machine words do not tell: of what arrays are, and how they lie."""
-    return " ".join(
-        f"{one.dtype.descr}{one.ndim}{one.flags.c_contiguous}{one.flags.writeable}"
-        if isinstance(one, np.ndarray)
-        else _description(one)
-        if isinstance(one, tuple)
-        else ""
-        for one in args
-    )
+def _described(kind: Any) -> Any:
+    """Return what names a kind in every process."""
+    return kind if isinstance(kind, str) else (kind[0].descr, *kind[1:])
+
+
+def _letters_of(kinds: Sequence[Any]) -> str:
+    """Return a letter for each machine word of arguments: i, f or b."""
+    letters = (k.strip("()") if isinstance(k, str) else "i" * (5 + 2 * k[1]) for k in kinds)
+    return "".join(letters)
+
+
+def _format_of(kinds: Sequence[Any]) -> str:
+    """Return how the machine words of arguments are packed, each in 8 bytes."""
+    return "=" + _letters_of(kinds).translate(str.maketrans("ifb", "qdq"))
 
 
 def _made(function: Callable[..., Any], args: Sequence[Any]) -> tuple[bytes, bytes]:
@@ -170,19 +279,49 @@ _engines: list[Any] = []
 """What holds the machine code that was loaded, for as long as the process runs."""
 
 
-def _address(symbol: str, code: bytes) -> int:
-    """Load object code; return the address of a function in it."""
+def _address(symbol: str, code: bytes, letters: str) -> int:
+    """Load object code; return the address of what calls a function in it by an array of words."""
     from llvmlite import binding as llvm
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(_unpacking(symbol, letters)), machine)
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     _engines.append(engine)
-    address: int = engine.get_function_address(symbol)
+    address: int = engine.get_function_address("unpack")
     return address
+
+
+def _unpacking(symbol: str, letters: str) -> str:
+    """Return a function in LLVM's language that calls another with words from an array.
+
+    ctypes would convert each word, which takes longer than many a kernel.
+    """
+    from llvmlite import binding as llvm
+
+    words = "ptr" if llvm.llvm_version_info[0] > 15 else "i64*"
+    types = {"i": "i64", "f": "double", "b": "i8"}
+    turns = {"i": "add i64 0,", "f": "bitcast i64", "b": "trunc i64"}
+    lines = []
+    for at, letter in enumerate(letters):
+        end = "" if letter == "i" else f" to {types[letter]}"
+        lines += [
+            f"%p{at} = getelementptr i64, {words} %words, i64 {at}",
+            f"%w{at} = load i64, {words} %p{at}",
+            f"%v{at} = {turns[letter]} %w{at}{end}",
+        ]
+    own = "".join(f", {types[letter]}" for letter in letters)
+    passed = "".join(f", {types[letter]} %v{at}" for at, letter in enumerate(letters))
+    return "\n".join([
+        f'declare i32 @"{symbol}"(i64, i64{own})',
+        f"define i32 @unpack(i64 %result, i64 %error, {words} %words) {{",
+        *lines,
+        f'%status = call i32 @"{symbol}"(i64 %result, i64 %error{passed})',
+        "ret i32 %status",
+        "}",
+    ])  # fmt: skip
 
 
 def _keep(path: Path, content: bytes) -> None:
@@ -194,15 +333,17 @@ def _keep(path: Path, content: bytes) -> None:
 
 def is_kept(module: str) -> bool:
     """Return whether machine code of a module of `simkit.compiled` is kept."""
-    folder = _folder_of(Path(__file__).parent / "compiled")
-    return folder is not None and any(folder.glob(f"simkit.compiled.{module}.*.o"))
+    name = f"simkit.compiled.{module}"
+    import_module(name)
+    folder = _folder_of(name)
+    return folder is not None and any(folder.glob(f"{name}.*.o"))
 
 
 @cache
-def _folder_of(sources: Path) -> Path | None:
-    """Return where machine code of a folder's files is kept; None if no folder can be written."""
+def _folder_of(module: str) -> Path | None:
+    """Return where machine code of a module is kept; None if no folder can be written."""
     for base in _bases():
-        folder = base / "simkit" / "machine-code" / _hash_of(sources)
+        folder = base / "simkit" / "machine-code" / _hash_of(module)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError:
@@ -225,12 +366,29 @@ def _bases() -> Iterator[Path]:
     yield Path(tempfile.gettempdir()) / f"simkit-{os.getuid() if hasattr(os, 'getuid') else ''}"
 
 
-def _hash_of(folder: Path) -> str:
+def _hash_of(module: str) -> str:
     """Return a hash of the sources, of this processor, and of what compiles for it."""
-    here = Path(__file__).parent
-    files = {*(here / "compiled").glob("*.py"), *folder.glob("*.py"), *(here / n for n in _PURE)}
-    sources = b"".join(path.read_bytes() for path in sorted(files))
-    return sha256(sources + _machine().encode()).hexdigest()[:16]
+    parts = [Path(__file__).read_bytes(), _machine().encode()]
+    for name in sorted(_made_of(module)):
+        own = vars(sys.modules[name])
+        numbers = {key: one for key, one in own.items() if isinstance(one, bool | int | float)}
+        parts += [name.encode(), Path(own["__file__"]).read_bytes(), repr(numbers).encode()]
+    return sha256(b"".join(parts)).hexdigest()[:16]
+
+
+def _made_of(module: str) -> set[str]:
+    """Return the modules whose functions become part of a module's machine code, and itself."""
+    found, left = set[str](), [module]
+    while left:
+        if (name := left.pop()) in found:
+            continue
+        found.add(name)
+        for one in vars(sys.modules[name]).values():
+            if _is_inner(one):
+                left.append(one.__module__)
+            elif isinstance(one, ModuleType) and one.__name__.startswith("simkit."):
+                left.append(one.__name__)
+    return found
 
 
 def _machine() -> str:

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from simkit.errors import ScenarioError
 from simkit.learners.common.bundle import safetensors
-from simkit.learners.common.compiled import without_gpu
+from simkit.learners.common.gpu import without_gpu
 from simkit.sections import Section, problems_of
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]

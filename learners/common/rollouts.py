@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, Self, TypeVar
+from functools import cache
+from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +20,17 @@ from torch import Tensor
 from simkit.agent.encoder import Numbers
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.common.games import EndlessGames, Games, Rule, Source, results_of
-from simkit.learners.networks.build import ActorCritic, Network
+from simkit.learners.networks import compact
+from simkit.learners.networks.build import ActorCritic, Network, SetScorer
 from simkit.learners.networks.distributions import log_probability, masked_log_softmax, sample
+from simkit.machine_code import is_there
 
 __all__ = [
     "Batch", "Rollouts", "Stretch", "judged", "minibatches", "play_on", "roll_out",
 ]  # fmt: skip
+
+LARGE: Final = range(32, 257)
+"""Sets of so many places are scored by `simkit.learners.networks.compact`."""
 
 
 @dataclass(frozen=True)
@@ -247,11 +253,23 @@ def _look(
 ) -> tuple[npt.NDArray[Any], Bools, Tensor, Tensor, Tensor]:
     """Return observations, masks, logits, log-probabilities and values, 0 without a critic."""
     seen, allowed = games.observe(), games.mask()
-    output = network(torch.from_numpy(seen).to(device))
-    critic = isinstance(network, ActorCritic)
-    logits, values = output if critic else (output, output.new_zeros(len(output)))
+    actor = network.actor if isinstance(network, ActorCritic) else network
+    if device == "cpu" and isinstance(actor, SetScorer) and actor.shape.items in LARGE and _fast():
+        logits, summary = compact.with_summary(actor, seen, allowed)
+    else:
+        logits, summary = actor.with_summary(torch.from_numpy(seen).to(device))
+    if isinstance(network, ActorCritic):
+        values = network.values(summary)
+    else:
+        values = logits.new_zeros(len(logits))
     log_probs = masked_log_softmax(logits, torch.from_numpy(allowed).to(device))
     return seen, allowed, logits, log_probs, values
+
+
+@cache
+def _fast() -> bool:
+    """Return whether numba is installed."""
+    return is_there()
 
 
 @dataclass(frozen=True)

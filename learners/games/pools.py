@@ -19,9 +19,9 @@ from simkit.agent.rewards import (
 )
 from simkit.errors import PluginError, ScenarioError
 from simkit.experiment import Experiment
-from simkit.learners.common.compiled import kernel
 from simkit.learners.pools.games import PoolRules, PoolSlice
 from simkit.learners.pools.jobs import PoolJobs
+from simkit.machine_code import kernels
 from simkit.policy.estimates import Actual, Requested
 from simkit.rules import Rules
 from simkit.scenario import Scenario
@@ -54,7 +54,7 @@ def pool_rules(
         and is_pool(scenario, example)
     )
     try:
-        kernel("pools.decisions")
+        kernels("simkit.learners.pools.decisions")
     except PluginError:
         return None
     if not known or pool_slice(example, reward) is None:

@@ -171,7 +171,12 @@ class ActorCritic(nn.Module):
     def forward(self, seen: Tensor) -> tuple[Tensor, Tensor]:
         """Return (N, A) logits and (N,) values, or (N, values), for (N, K) observations."""
         logits, summary = self.actor.with_summary(seen)
-        return logits, self.critic(summary).squeeze(-1)
+        return logits, self.values(summary)
+
+    def values(self, summary: Tensor) -> Tensor:
+        """Return (N,) values, or (N, values), for (N, …) summaries."""
+        values: Tensor = self.critic(summary).squeeze(-1)
+        return values
 
 
 def almost_zero(layer: nn.Module) -> None:

@@ -13,7 +13,6 @@ import numpy as np
 
 from simkit.agent.encoder import Numbers
 from simkit.arrays import Bools, Floats, Ints
-from simkit.learners.common.compiled import lean
 from simkit.learners.pools.state import (
     ACTIVE,
     COUNTS,
@@ -34,6 +33,7 @@ from simkit.learners.pools.state import (
     reserve,
     start_job,
 )
+from simkit.machine_code import compiled, inner
 
 __all__ = [
     "CONTEXT",
@@ -122,7 +122,7 @@ class Games(NamedTuple):
     """(G,) whether it is over."""
 
 
-@lean
+@inner
 def _jobs(table: Table, s: int) -> Jobs:
     a, b = table.first[s], table.first[s + 1]
     return Jobs(
@@ -131,7 +131,7 @@ def _jobs(table: Table, s: int) -> Jobs:
     )  # fmt: skip
 
 
-@lean
+@inner
 def _pool(games: Games, g: int, recent: Floats) -> Pool:
     return Pool(
         games.at[g], games.counts[g], games.queue[g], games.running[g], games.ending[g],
@@ -142,7 +142,7 @@ def _pool(games: Games, g: int, recent: Floats) -> Pool:
 # --- rewards --------------------------------------------------------------------------------------
 
 
-@lean
+@inner
 def _accrue(pool: Pool, rules: Rules) -> None:
     """Add up the reward until now."""
     at = pool.at
@@ -155,7 +155,7 @@ def _accrue(pool: Pool, rules: Rules) -> None:
         at[SINCE] = at[NOW]
 
 
-@lean
+@inner
 def _add_rate(pool: Pool, cost: float) -> None:
     """Add a cost per second, as `simkit.arrays.ExactSum` does."""
     at = pool.at
@@ -166,7 +166,7 @@ def _add_rate(pool: Pool, cost: float) -> None:
     at[RATE] = after
 
 
-@lean
+@inner
 def _leave(job: int, jobs: Jobs, pool: Pool, rules: Rules, cost: Floats, left: int) -> None:
     """Take in that a job ended, and how many are left in the system."""
     if rules.waits:
@@ -180,7 +180,7 @@ def _leave(job: int, jobs: Jobs, pool: Pool, rules: Rules, cost: Floats, left: i
         pool.at[ACCRUED] -= max(1 - slowdown, 0.0)
 
 
-@lean
+@inner
 def _collect(pool: Pool, rules: Rules) -> float:
     """Return the reward since the last call."""
     _accrue(pool, rules)
@@ -192,7 +192,7 @@ def _collect(pool: Pool, rules: Rules) -> float:
 # --- time -----------------------------------------------------------------------------------------
 
 
-@lean
+@inner
 def _start(place: int, jobs: Jobs, pool: Pool, rules: Rules, cost: Floats) -> None:
     """Start the job at a place of the queue."""
     if rules.waits:
@@ -201,7 +201,7 @@ def _start(place: int, jobs: Jobs, pool: Pool, rules: Rules, cost: Floats) -> No
     start_job(jobs, pool, place)
 
 
-@lean
+@inner
 def _fill(jobs: Jobs, pool: Pool, rules: Rules, cost: Floats) -> None:
     """Start what EASY lets start around the head, in order of submission."""
     at, counts, head, place = pool.at, pool.counts, pool.counts[HEAD], 0
@@ -218,7 +218,7 @@ def _fill(jobs: Jobs, pool: Pool, rules: Rules, cost: Floats) -> None:
         _start(place, jobs, pool, rules, cost)
 
 
-@lean
+@inner
 def _let_time_go_on(jobs: Jobs, pool: Pool, rules: Rules, cost: Floats) -> bool:
     """Go to the next decision; False: there is none."""
     counts = pool.counts
@@ -247,14 +247,14 @@ def _let_time_go_on(jobs: Jobs, pool: Pool, rules: Rules, cost: Floats) -> bool:
             return True
 
 
-@lean
+@inner
 def _gone(pool: Pool) -> int:
     """Return how many jobs have ended and are released."""
     counts = pool.counts
     return counts[TO_COME] - counts[WAITING] - counts[ACTIVE]  # type: ignore[no-any-return]
 
 
-@lean
+@inner
 def _act(number: int, jobs: Jobs, pool: Pool, rules: Rules, cost: Floats) -> bool:
     """Act; return whether time goes on."""
     waiting = pool.counts[WAITING]
@@ -275,7 +275,7 @@ def _act(number: int, jobs: Jobs, pool: Pool, rules: Rules, cost: Floats) -> boo
 # --- all games ------------------------------------------------------------------------------------
 
 
-@lean
+@compiled
 def begin_all(table: Table, games: Games, rules: Rules, recent: Floats) -> None:
     """Take all games to their first decisions."""
     for g in range(games.slice.shape[0]):
@@ -290,7 +290,7 @@ def begin_all(table: Table, games: Games, rules: Rules, recent: Floats) -> None:
         _collect(pool, rules)
 
 
-@lean
+@compiled
 def step_all(
     table: Table, games: Games, rules: Rules, recent: Floats, active: Ints, actions: Ints,
     rewards: Floats,
@@ -307,12 +307,12 @@ def step_all(
             rewards[row] = _collect(pool, rules)
 
 
-@lean
+@inner
 def _squashed(number: float, scale: float) -> float:
     return number / (number + scale) if number > 0 else 0.0
 
 
-@lean
+@compiled
 def look_all(
     table: Table, games: Games, rules: Rules, active: Ints, seen: Numbers, mask: Bools
 ) -> None:

@@ -16,8 +16,8 @@ import polars as pl
 from simkit.agent.encoder import Numbers, squashed_column
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import PolicyError
-from simkit.learners.common.compiled import kernel
 from simkit.learners.pools.jobs import PoolJobs
+from simkit.machine_code import kernels
 from simkit.results.job_metrics import JOB_METRICS
 from simkit.training.judge import values_so_far
 
@@ -72,7 +72,7 @@ class PoolGames:
 
     def __init__(self, slices: Sequence[PoolSlice], rules: PoolRules, replicas: int = 1) -> None:
         """Begin all episodes; raises PluginError without numba."""
-        self._kernel = kernel("pools.decisions")
+        self._kernel = kernels("simkit.learners.pools.decisions")
         self._slices, self.rules, self._replicas = slices, rules, replicas
         count = len(slices) * replicas
         self._slice = np.repeat(np.arange(len(slices)), replicas)
@@ -88,8 +88,10 @@ class PoolGames:
             rules.slots, rules.heads, rules.floor, rules.waits, rules.time_scale_s,
             rules.count_scale, float(squashed_column(np.array([rules.priority]), 1.0)[0]),
         )  # fmt: skip
-        self._recent = self._kernel.NOBODY
-        self._kernel.begin_all(self._table, self._games, self._rules, self._recent)
+        k, state = self._kernel, (self._table, self._games, self._rules)
+        k.begin_all(*state, k.NOBODY)
+        self._step = k.step_all.bound(*state, k.NOBODY)
+        self._show = k.look_all.bound(*state)
         submit = [one.jobs.submit_s for one in slices]
         self._begin_s = np.array([s[0] for s in submit])[self._slice]
         span_s = np.array([s[-1] - s[0] for s in submit])
@@ -147,7 +149,7 @@ class PoolGames:
         # The order in memory in which simulations show it: a network adds up in that order
         seen = np.zeros((k.CONTEXT + k.ITEM * slots, rows), np.float32).T
         mask = np.zeros((rows, slots + 1), np.bool_)
-        k.look_all(self._table, self._games, self._rules, self.active, seen, mask)
+        self._show(self.active, seen, mask)
         return seen, mask
 
     def step(self, actions: Ints) -> Floats:
@@ -159,10 +161,7 @@ class PoolGames:
         if len(actions) and not (actions.min() >= 0 and actions.max() <= slots):
             raise PolicyError(f"actions {actions}: each must be one of 0 … {slots}")
         rewards = np.zeros(len(active))
-        self._kernel.step_all(
-            self._table, self._games, self._rules, self._recent, active,
-            np.asarray(actions, np.int64), rewards,
-        )  # fmt: skip
+        self._step(active, np.asarray(actions, np.int64), rewards)
         self.__dict__.pop("_look", None)
         self._decisions[active] += 1
         self._tick()

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from simkit.arrays import Floats, Ints
-from simkit.learners.common.compiled import lean
+from simkit.machine_code import inner
 from simkit.units import EVER_S
 
 __all__ = [
@@ -82,7 +82,7 @@ class Pool(NamedTuple):
     """(users, `LAST`) each user's last run times, the last one first; -1: none."""
 
 
-@lean
+@inner
 def begin(jobs: Jobs, pool: Pool) -> None:
     """Empty the pool; no job has come."""
     pool.at[NOW], pool.at[FREE] = -np.inf, jobs.size
@@ -94,7 +94,7 @@ def begin(jobs: Jobs, pool: Pool) -> None:
             pool.recent[user, k] = -1.0
 
 
-@lean
+@inner
 def go_on(jobs: Jobs, pool: Pool) -> bool:
     """Go to the next instant at which jobs come or end; False: there is none.
 
@@ -131,7 +131,7 @@ def go_on(jobs: Jobs, pool: Pool) -> bool:
     return True
 
 
-@lean
+@inner
 def release(jobs: Jobs, pool: Pool) -> None:
     """Release the processors of the next job that ended; of several, what started first."""
     at, counts, running = pool.at, pool.counts, pool.running
@@ -147,7 +147,7 @@ def release(jobs: Jobs, pool: Pool) -> None:
     counts[ACTIVE], counts[ENDED] = active - 1, counts[ENDED] - 1
 
 
-@lean
+@inner
 def go_on_and_release(jobs: Jobs, pool: Pool) -> bool:
     """Go to the next instant, and release all that ended."""
     on = go_on(jobs, pool)
@@ -156,7 +156,7 @@ def go_on_and_release(jobs: Jobs, pool: Pool) -> bool:
     return on
 
 
-@lean
+@inner
 def start_job(jobs: Jobs, pool: Pool, place: int) -> None:
     """Start the job at a place of the queue, which must fit."""
     at, counts, queue = pool.at, pool.counts, pool.queue
@@ -180,7 +180,7 @@ def start_job(jobs: Jobs, pool: Pool, place: int) -> None:
     counts[WAITING], counts[ACTIVE] = waiting - 1, active + 1
 
 
-@lean
+@inner
 def reserve(jobs: Jobs, pool: Pool, job: int) -> None:
     """Make a waiting job that does not fit the head: keep the earliest place for it."""
     at = pool.at
@@ -189,7 +189,7 @@ def reserve(jobs: Jobs, pool: Pool, job: int) -> None:
     at[SLACK], at[SPARE] = min(time - at[NOW], EVER_S), freed - missing
 
 
-@lean
+@inner
 def when_freed(jobs: Jobs, pool: Pool, missing: float) -> tuple[float, float]:
     """Return when so many more are expected to be free, and how many more by then.
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from simkit.arrays import Ints
-from simkit.learners.common.compiled import compiled, kernel
 from simkit.learners.scorers.cloudsimpy_kernel import (
     Progress,
     Tasks,
@@ -20,6 +19,7 @@ from simkit.learners.scorers.cloudsimpy_kernel import (
 )
 from simkit.learners.scorers.pair_model import TERMS, Chunk, Outcome, tasks_of
 from simkit.learners.scorers.pair_scorer import PairScorer
+from simkit.machine_code import allocating, kernels
 
 __all__ = ["LookedAhead", "look_ahead", "lower_bound"]
 
@@ -60,11 +60,11 @@ def look_ahead(chunk: Chunk, rules: Sequence[PairScorer], most: int = 4) -> Look
         rules: at least one; ties keep the present one, at first the first.
         most: as for `play`.
     """
-    weights = tuple(kernel(TERMS).weights_of(rule) for rule in rules)
+    weights = tuple(kernels(TERMS).weights_of(rule) for rule in rules)
     return LookedAhead(*_look_ahead(tasks_of(chunk), weights, most))
 
 
-@compiled
+@allocating
 def _look_ahead(tasks: Tasks, rules: Any, most: int) -> Any:
     """Return span, placements and how often each of a tuple of rules was chosen."""
     progress, heap, placed = nothing_done(tasks), nothing_runs(), nothing_placed()
@@ -89,6 +89,6 @@ def _look_ahead(tasks: Tasks, rules: Any, most: int) -> Any:
     return span, placed, chosen
 
 
-@compiled
+@allocating
 def _copy(progress: Progress) -> Progress:
     return Progress(progress.left.copy(), progress.free.copy(), progress.starts.copy())

@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from simkit.arrays import Floats, Ints
-from simkit.learners.common.compiled import compiled
 from simkit.learners.scorers.pair_kernel import (
     PAPER,
     Scratch,
@@ -27,6 +26,7 @@ from simkit.learners.scorers.pair_kernel import (
     seen_as,
     weighted,
 )
+from simkit.machine_code import allocating
 
 __all__ = ["Progress", "Tasks", "nothing_done", "nothing_placed", "nothing_runs", "play", "play_on",
            "roll_out"]  # fmt: skip
@@ -73,7 +73,7 @@ class Pairs(NamedTuple):
     """(M, N, F) features as the network sees them."""
 
 
-@compiled
+@allocating
 def _fits(request: Floats, free: Floats) -> bool:
     for k in range(len(free)):  # noqa: SIM110 - numba compiles loops
         if request[k] > free[k]:
@@ -81,7 +81,7 @@ def _fits(request: Floats, free: Floats) -> bool:
     return True
 
 
-@compiled
+@allocating
 def _give_back(heap: Any, now: float, tasks: Tasks, free: Floats) -> None:
     """Free what comes free by now."""
     while len(heap) > 0 and heap[0][0] <= now:
@@ -91,7 +91,7 @@ def _give_back(heap: Any, now: float, tasks: Tasks, free: Floats) -> None:
                 free[machine, k] += tasks.request[task, k]
 
 
-@compiled
+@allocating
 def _remaining_work(
     heap: Any, now: float, tasks: Tasks, waiting: Ints, left: Ints, work: Floats
 ) -> float:
@@ -110,7 +110,7 @@ def _remaining_work(
     return longest
 
 
-@compiled
+@allocating
 def _waiting(known: int, left: Ints) -> Ints:
     """Return those of the first `known` tasks that have instances left."""
     rows, count = np.empty(known, np.int64), 0
@@ -121,7 +121,7 @@ def _waiting(known: int, left: Ints) -> Ints:
     return rows[:count]
 
 
-@compiled
+@allocating
 def _best(scores: Floats) -> int:
     """Return the place of the highest of (M, N) scores, the first of equals; -1: none fits."""
     best, place = -np.inf, -1
@@ -132,7 +132,7 @@ def _best(scores: Floats) -> int:
     return place
 
 
-@compiled
+@allocating
 def _pairs_at(
     now: float, come: int, heap: Any, tasks: Tasks, weights: Weights, progress: Progress,
     scratch: Scratch,
@@ -146,7 +146,7 @@ def _pairs_at(
     return Pairs(waiting, longest, scores, table)
 
 
-@compiled
+@allocating
 def _rescore(
     pairs: Pairs, machine: int, column: int, tasks: Tasks, weights: Weights, progress: Progress,
     scratch: Scratch,
@@ -191,7 +191,7 @@ def _rescore(
                 scores[m, i] += hidden(table[m, i], scratch, weights)
 
 
-@compiled
+@allocating
 def _upcoming(heap: Any, come: int, known: int, tasks: Tasks) -> float:
     """Return the next tick at which something comes free or is seen; infinity if nothing does."""
     upcoming = heap[0][0] if len(heap) > 0 else np.inf
@@ -200,7 +200,7 @@ def _upcoming(heap: Any, come: int, known: int, tasks: Tasks) -> float:
     return upcoming
 
 
-@compiled
+@allocating
 def _makespan(last: float, left: Ints) -> float:
     """Return the last tick at which something came free; infinity if something never started.
 
@@ -209,7 +209,7 @@ def _makespan(last: float, left: Ints) -> float:
     return last if left.sum() == 0 else np.inf
 
 
-@compiled
+@allocating
 def _start(
     tasks: Tasks, now: float, task: int, machine: int, most: int, progress: Progress, heap: Any
 ) -> int:
@@ -226,7 +226,7 @@ def _start(
     return count
 
 
-@compiled
+@allocating
 def play_on(
     tasks: Tasks, weights: Weights, progress: Progress, heap: Any, now: float, until: float,
     known: int, most: int, placed: Any,
@@ -260,13 +260,13 @@ def play_on(
     return _makespan(last, progress.left[:known]) if now == np.inf else last
 
 
-@compiled
+@allocating
 def nothing_done(tasks: Tasks) -> Progress:
     """Return the progress at the beginning."""
     return Progress(tasks.instances.copy(), tasks.capacity.copy(), np.zeros(1, np.int64))
 
 
-@compiled
+@allocating
 def nothing_runs() -> Any:
     """Return an empty heap, of the types that numba infers."""
     heap = [(0.0, 0.0, 0, 0, 0, 0)]
@@ -274,7 +274,7 @@ def nothing_runs() -> Any:
     return heap
 
 
-@compiled
+@allocating
 def nothing_placed() -> Any:
     """Return an empty list of placements, of the types that numba infers."""
     placed = [(0.0, 0, 0, 0)]
@@ -282,7 +282,7 @@ def nothing_placed() -> Any:
     return placed
 
 
-@compiled
+@allocating
 def play(tasks: Tasks, weights: Weights, most: int) -> Any:
     """Return the makespan, and what was placed: (tick, task, machine, instances)."""
     placed = nothing_placed()
@@ -293,7 +293,7 @@ def play(tasks: Tasks, weights: Weights, most: int) -> Any:
     return span, placed
 
 
-@compiled
+@allocating
 def _drawn(scores: Floats, below: Floats, number: float) -> int:
     """Return a place in (M, N) scores, with a probability in proportion to exp(score); -1: none.
 
@@ -314,7 +314,7 @@ def _drawn(scores: Floats, below: Floats, number: float) -> int:
     return last if found > last else int(found)
 
 
-@compiled
+@allocating
 def _grown(array: Any, size: int) -> Any:
     """Return an array with room for `size` rows, with the old ones in front."""
     if size <= len(array):
@@ -324,7 +324,7 @@ def _grown(array: Any, size: int) -> Any:
     return wider
 
 
-@compiled
+@allocating
 def _keep(seen: Any, rows: int, row: Any, pairs: Pairs, machine: int, column: int) -> int:
     """Add the pairs that were scored again to the `rows` of `seen`; return how many there are."""
     scores, table = pairs.scores, pairs.table
@@ -338,7 +338,7 @@ def _keep(seen: Any, rows: int, row: Any, pairs: Pairs, machine: int, column: in
     return rows
 
 
-@compiled
+@allocating
 def roll_out(tasks: Tasks, weights: Weights, rng: np.random.Generator) -> Any:
     """Return what happens if each pair is drawn, one instance at a time.
 

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from simkit.arrays import Floats, Ints
-from simkit.learners.common.compiled import compiled
 from simkit.learners.scorers.pair_kernel import (
     Weights,
     begin,
@@ -30,6 +29,7 @@ from simkit.learners.scorers.pair_kernel import (
     weights_of,
 )
 from simkit.learners.scorers.pair_scorer import PairScorer
+from simkit.machine_code import allocating
 from simkit.policy.pairs import MachineTaskPairs
 from simkit.policy.queue import QueueColumns
 from simkit.units import ENDLESS_S
@@ -85,7 +85,7 @@ def has_space(cache: TaskCache, tasks: int) -> bool:
     return tasks <= len(cache.rank) and cache.sizes[1] + tasks <= len(cache.request)
 
 
-@compiled
+@allocating
 def update(waiting: Waiting, cache: TaskCache) -> None:
     """Bring a cache up to date that holds the tasks that wait: instances may have been placed."""
     tasks = len(waiting.rank)
@@ -96,7 +96,7 @@ def update(waiting: Waiting, cache: TaskCache) -> None:
                 _store_task(cache, t, waiting.hold[t], waiting.left[t])
 
 
-@compiled
+@allocating
 def _differences(one: Floats, other: Floats, start: int, end: int) -> int:
     """Return how many numbers differ; no early exit, so that the loop vectorises."""
     count = 0
@@ -105,14 +105,14 @@ def _differences(one: Floats, other: Floats, start: int, end: int) -> int:
     return count
 
 
-@compiled
+@allocating
 def _store_task(cache: TaskCache, task: int, hold: float, left: float) -> None:
     cache.hold[task], cache.left[task] = hold, left
     cache.log_hold[task] = np.log(max(hold, 1.0)) / 7.0
     cache.log_left[task] = np.log(1.0 + left) / 7.0
 
 
-@compiled
+@allocating
 def rebuild(waiting: Waiting, before: TaskCache, cache: TaskCache) -> None:
     """Fill a cache, which has space; requests are numbered as `before`, and new ones added."""
     tasks, known, old = len(waiting.rank), before.sizes[0], 0
@@ -138,7 +138,7 @@ def rebuild(waiting: Waiting, before: TaskCache, cache: TaskCache) -> None:
     cache.sizes[0], cache.sizes[1] = tasks, requests
 
 
-@compiled
+@allocating
 def _find(request: Floats, cache: TaskCache) -> int:
     """Return the place of a request (R,) in the hash table: where it is, or where it may go."""
     mixed = np.uint64(0)
@@ -156,7 +156,7 @@ def _find(request: Floats, cache: TaskCache) -> int:
     return place
 
 
-@compiled
+@allocating
 def _task_scores(
     cache: TaskCache, share: Floats, horizon: float, longest: float, slope: Floats
 ) -> Floats:
@@ -183,7 +183,7 @@ def _task_scores(
     return scores
 
 
-@compiled
+@allocating
 def _score_matches(
     scores: Floats, free: Floats, capacity: Floats, request: Floats, best: Ints, above: Floats,
     slope: Floats,
@@ -213,7 +213,7 @@ def _score_matches(
             scores[n] = score
 
 
-@compiled
+@allocating
 def _best_on(match_scores: Floats, task_scores: Floats, best: Ints) -> tuple[float, int]:
     """Return the highest score on a machine and its task; the first of those that score alike."""
     highest, task = -np.inf, _NONE
@@ -225,7 +225,7 @@ def _best_on(match_scores: Floats, task_scores: Floats, best: Ints) -> tuple[flo
     return highest, task
 
 
-@compiled
+@allocating
 def _best_with(request_row: int, cache: TaskCache, task_scores: Floats, left: Floats) -> int:
     """Return the task that goes first among those with a request; -1: none is left."""
     best = _NONE
@@ -239,7 +239,7 @@ def _best_with(request_row: int, cache: TaskCache, task_scores: Floats, left: Fl
     return best
 
 
-@compiled
+@allocating
 def place_best(
     cache: TaskCache, free: Floats, capacity: Floats, total: Floats, work: Floats, longest: float,
     slope: Floats,
@@ -307,7 +307,7 @@ def place_best(
 # --- scores of pairs ------------------------------------------------------------------------------
 
 
-@compiled
+@allocating
 def score_pairs(
     hold: Floats, left: Floats, request: Floats, free: Floats, capacity: Floats, total: Floats,
     work: Floats, longest: float, weights: Weights,

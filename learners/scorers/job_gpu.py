@@ -14,13 +14,15 @@ import numpy as np
 
 from simkit.arrays import Floats
 from simkit.errors import PluginError
-from simkit.learners.common.compiled import cuda_module, without_gpu
+from simkit.learners.common.gpu import cuda_module, without_gpu
 from simkit.learners.scorers.job_kernel import Scratch, episode, scratch_of
 from simkit.learners.scorers.job_model import Call, Windows
+from simkit.machine_code import dispatcher
 
 __all__ = ["GpuPlayer"]
 
 cuda: Any = cuda_module()
+_episode: Any = dispatcher(episode)
 
 BLOCK: Final = 64
 """Threads of a block."""
@@ -90,7 +92,7 @@ def _fill(columns: Any, picker: Any, rules: Any, scratch: Any, costs: Floats) ->
     starts = start[:, t]
     for number in range(t, costs.size, cuda.gridsize(1)):
         w, c = number // costs.shape[0], number % costs.shape[0]
-        episode(columns, w, picker, c, rules, own, starts)
+        _episode(columns, w, picker, c, rules, own, starts)
         first, total = columns.first[w], 0.0
         jobs = columns.first[w + 1] - first
         for k in range(jobs):

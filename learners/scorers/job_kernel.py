@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from simkit.arrays import Floats, Ints
-from simkit.learners.common.compiled import lean
 from simkit.learners.pools.state import (
     ACTIVE,
     COUNTS,
@@ -40,6 +39,7 @@ from simkit.learners.scorers.job_scorer import (
     features_of,
     log_of_waiting,
 )
+from simkit.machine_code import compiled, inner
 from simkit.units import ENDLESS_S
 
 __all__ = [
@@ -141,13 +141,13 @@ class Scratch(NamedTuple):
     """(J,) RLScheduler's: what they are sorted by."""
 
 
-_of_job: Any = lean(features_of)
-_at_instant: Any = lean(features_at)
-_now: Any = lean(features_now)
-_log_of_waiting: Any = lean(log_of_waiting)
+_of_job: Any = inner(features_of)
+_at_instant: Any = inner(features_at)
+_now: Any = inner(features_now)
+_log_of_waiting: Any = inner(log_of_waiting)
 
 
-@lean
+@compiled
 def fixed_features(columns: Columns, fixed: Floats) -> None:
     """Fill (N, `FIXED`) with the features that never change."""
     for w in range(columns.first.shape[0] - 1):
@@ -178,7 +178,7 @@ class _Scorer(NamedTuple):
     inside: Floats
 
 
-@lean
+@inner
 def _settle(job: int, jobs: Jobs, pool: Pool, by: _Scorer) -> None:
     """Add up what is settled of a job's score as the instant begins."""
     form, wait = by.form, pool.at[NOW] - jobs.submit[job]
@@ -211,7 +211,7 @@ def _settle(job: int, jobs: Jobs, pool: Pool, by: _Scorer) -> None:
             )  # fmt: skip
 
 
-@lean
+@inner
 def _score_of(job: int, jobs: Jobs, by: _Scorer, free: float, log_waiting: float) -> float:
     """Return a job's score, of which the settled part is known; the highest is picked."""
     if by.form != SCORER:
@@ -235,7 +235,7 @@ def _score_of(job: int, jobs: Jobs, by: _Scorer, free: float, log_waiting: float
     return score  # type: ignore[no-any-return]
 
 
-@lean
+@inner
 def _predicted(recent: Floats, user: int, requested: float) -> float:
     """Return p: the mean of the user's last run times, at most the request, at least 10 s."""
     predicted = min(requested, ENDLESS_S)
@@ -250,7 +250,7 @@ def _predicted(recent: Floats, user: int, requested: float) -> float:
 # --- EASY -----------------------------------------------------------------------------------------
 
 
-@lean
+@inner
 def _play_easy(
     jobs: Jobs, pool: Pool, by: _Scorer, visible: int, rules: Rules, keep: float, end_score: float
 ) -> int:
@@ -314,7 +314,7 @@ def _play_easy(
 # --- RLScheduler's rules --------------------------------------------------------------------------
 
 
-@lean
+@inner
 def _play_rlscheduler(
     jobs: Jobs, pool: Pool, by: _Scorer, visible: int, rules: Rules, scratch: Scratch
 ) -> int:
@@ -369,7 +369,7 @@ def _play_rlscheduler(
     return picks
 
 
-@lean
+@inner
 def _sort_by_score(
     jobs: Jobs, pool: Pool, by: _Scorer, visible: int, settled: int, lined: int, scratch: Scratch
 ) -> int:
@@ -389,7 +389,7 @@ def _sort_by_score(
     return max(settled, int(min(waiting, visible)))
 
 
-@lean
+@inner
 def _sort(line: Ints, lined: int, by: Floats) -> None:
     """Sort jobs by a number of each; equals stay as they stood.
 
@@ -403,7 +403,7 @@ def _sort(line: Ints, lined: int, by: Floats) -> None:
         line[place] = job
 
 
-@lean
+@inner
 def _shadow_time(jobs: Jobs, pool: Pool, n: float) -> float:
     """Return the earliest expected end, past or not, at which `n` are free."""
     missing = n - pool.at[FREE]
@@ -415,7 +415,7 @@ def _shadow_time(jobs: Jobs, pool: Pool, n: float) -> float:
     return np.inf
 
 
-@lean
+@inner
 def _place(job: int, jobs: Ints) -> int:
     """Return the place of a job, which is there."""
     place = 0
@@ -427,7 +427,7 @@ def _place(job: int, jobs: Ints) -> int:
 # --- all of them ----------------------------------------------------------------------------------
 
 
-@lean
+@inner
 def episode(
     columns: Columns, w: int, picker: Picker, c: int, rules: Rules, scratch: Scratch, start: Floats
 ) -> int:
@@ -461,7 +461,7 @@ def scratch_of(most: int, users: int, units: int) -> Scratch:
     )  # fmt: skip
 
 
-@lean
+@compiled
 def play_all(
     columns: Columns, picker: Picker, rules: Rules, scratch: Scratch, start: Floats
 ) -> int:

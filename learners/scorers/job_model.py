@@ -24,9 +24,9 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 
 from simkit.arrays import Floats, Ints
-from simkit.learners.common.compiled import kernel as compiled_kernel
 from simkit.learners.pools.jobs import PoolJobs
 from simkit.learners.scorers.job_scorer import Backfill, End, JobScorer
+from simkit.machine_code import kernels
 from simkit.units import TIME_GRID
 
 __all__ = ["Call", "Hold", "Rule", "Windows", "play_windows", "simulate"]
@@ -90,7 +90,7 @@ class Windows:
     @classmethod
     def of(cls, jobs: Sequence[PoolJobs]) -> Self:
         """Put windows together; raises PluginError without numba."""
-        kernel = compiled_kernel("scorers.job_kernel")
+        kernel = kernels("simkit.learners.scorers.job_kernel")
         none = np.zeros(0)
         columns = kernel.Columns(
             np.cumsum([0, *map(len, jobs)]), np.array([float(one.size) for one in jobs]),
@@ -114,7 +114,7 @@ class Windows:
     @cached_property
     def of_scorers(self) -> Any:
         """The columns with those of scorers."""
-        kernel = compiled_kernel("scorers.job_kernel")
+        kernel = kernels("simkit.learners.scorers.job_kernel")
         fixed = np.empty((len(self.columns.submit), kernel.FIXED))
         kernel.fixed_features(self.columns, fixed)
         return self.columns._replace(fixed=fixed)
@@ -164,7 +164,7 @@ def play_windows(
     Raises ValueError for `end` or `hold` with RLScheduler's rules.
     """
     call = Call.of(windows, by, visible=visible, backfill=backfill, end=end, hold=hold)
-    kernel, picker = compiled_kernel("scorers.job_kernel"), call.picker
+    kernel, picker = kernels("simkit.learners.scorers.job_kernel"), call.picker
     starts: Floats = np.empty((len(picker.end), len(call.columns.submit)))
     scratch = kernel.scratch_of(windows.most, windows.users, picker.out.shape[1])
     kernel.play_all(call.columns, picker, call.rules, scratch, starts)
@@ -190,7 +190,7 @@ class Call:
             raise ValueError(
                 f"simulate: backfill {backfill} does not support end or hold; only easy does"
             )
-        kernel = compiled_kernel("scorers.job_kernel")
+        kernel = kernels("simkit.learners.scorers.job_kernel")
         longer, keep = (inf, 0.0) if hold is None else (hold.longer_than_s, hold.keep_free)
         kept = np.array([round(keep * one.size, 9) for one in windows.jobs])
         rules = kernel.Rules(_BACKFILLS.index(backfill), _END[end], longer, kept)

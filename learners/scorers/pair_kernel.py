@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from simkit.arrays import Floats, Ints
-from simkit.learners.common.compiled import compiled
 from simkit.learners.scorers.pair_scorer import PairScorer
+from simkit.machine_code import allocating
 from simkit.policy import remaining_work as terms
 
 __all__ = ["PAPER", "TERMS", "Scratch", "Weights", "begin", "hidden", "horizon_s", "make_scratch",
@@ -23,13 +23,13 @@ TERMS: Final = 1
 """Numbers of the feature sets."""
 
 
-horizon_s: Any = compiled(terms.horizon_s)
-surplus: Any = compiled(terms.surplus)
-_task_urgency: Any = compiled(terms.task_urgency)
-match_urgency: Any = compiled(terms.match_urgency)
-_task_fit: Any = compiled(terms.task_fit)
-match_fit: Any = compiled(terms.match_fit)
-_moment_fit: Any = compiled(terms.moment_fit)
+horizon_s: Any = allocating(terms.horizon_s)
+surplus: Any = allocating(terms.surplus)
+_task_urgency: Any = allocating(terms.task_urgency)
+match_urgency: Any = allocating(terms.match_urgency)
+_task_fit: Any = allocating(terms.task_fit)
+match_fit: Any = allocating(terms.match_fit)
+_moment_fit: Any = allocating(terms.moment_fit)
 
 
 class Weights(NamedTuple):
@@ -66,7 +66,7 @@ def weights_of(scorer: PairScorer) -> Weights:
     return Weights(kind, plain, scorer.shift, scorer.scale, np.array(scorer.widths), scorer.flat)
 
 
-@compiled
+@allocating
 def make_scratch(weights: Weights, resources: int) -> Scratch:
     """Return space for the pairs of a scorer."""
     widest = weights.widths.max()
@@ -80,7 +80,7 @@ def make_scratch(weights: Weights, resources: int) -> Scratch:
 # are of the task, 3-4 and 8-13 of request and machine.
 
 
-@compiled
+@allocating
 def seen_as(feature: float, place: int, weights: Weights) -> float:
     """Return a feature as the network sees it; divisions take time."""
     if weights.plain:
@@ -88,7 +88,7 @@ def seen_as(feature: float, place: int, weights: Weights) -> float:
     return (feature - weights.shift[place]) / weights.scale[place]  # type: ignore[no-any-return]
 
 
-@compiled
+@allocating
 def see_task(
     seen: Floats, hold: float, left: float, share: float, horizon: float, longest: float,
     weights: Weights,
@@ -100,7 +100,7 @@ def see_task(
         seen[5 + k] = seen_as(second[k], 5 + k, weights)
 
 
-@compiled
+@allocating
 def see_match(
     seen: Floats, request: Floats, free: Floats, capacity: Floats, scratch: Scratch,
     weights: Weights,
@@ -118,7 +118,7 @@ def see_match(
         seen[8 + k] = seen_as(second[k], 8 + k, weights)
 
 
-@compiled
+@allocating
 def see_moment(seen: Floats, horizon: float, above: Floats, weights: Weights) -> None:
     """Put the terms that all pairs share into (F,) `seen`."""
     found = _moment_fit(above, horizon)
@@ -126,7 +126,7 @@ def see_moment(seen: Floats, horizon: float, above: Floats, weights: Weights) ->
         seen[14 + k] = seen_as(found[k], 14 + k, weights)
 
 
-@compiled
+@allocating
 def begin(scratch: Scratch) -> float:
     """Return the horizon, and fill `above`, by the remaining work in `scratch`."""
     surplus(scratch.work, scratch.above)
@@ -134,7 +134,7 @@ def begin(scratch: Scratch) -> float:
     return horizon
 
 
-@compiled
+@allocating
 def weighted(seen: Floats, flat: Floats) -> float:
     """Return the weighted sum of (F,) features as the network sees them."""
     total = 0.0
@@ -143,7 +143,7 @@ def weighted(seen: Floats, flat: Floats) -> float:
     return total
 
 
-@compiled
+@allocating
 def hidden(seen: Floats, scratch: Scratch, weights: Weights) -> float:
     """Return what the tanh layers add for (F,) features.
 

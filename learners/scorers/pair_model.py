@@ -16,8 +16,8 @@ import numpy.typing as npt
 from simkit import plugins
 from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError
-from simkit.learners.common.compiled import kernel
 from simkit.learners.scorers.pair_scorer import PairScorer
+from simkit.machine_code import kernels
 from simkit.workload import Workload
 
 __all__ = ["Chunk", "Objective", "Outcome", "Trajectory", "chunks", "has_room", "play", "roll_out",
@@ -26,9 +26,9 @@ __all__ = ["Chunk", "Objective", "Outcome", "Trajectory", "chunks", "has_room", 
 Placed = list[tuple[float, int, int, int]]
 """(tick, row of the task, machine, instances)."""
 Objective = Literal["makespan", "turnaround", "weighted-turnaround", "slowdown"]
-CLOCK: Final = "scorers.cloudsimpy_kernel"
+CLOCK: Final = "simkit.learners.scorers.cloudsimpy_kernel"
 """The compiled event loops."""
-TERMS: Final = "scorers.pair_kernel"
+TERMS: Final = "simkit.learners.scorers.pair_kernel"
 BOUND: Final = 10.0
 """Ticks; the bounded slowdown counts shorter jobs as this long."""
 
@@ -225,14 +225,14 @@ def play(chunk: Chunk, scorer: PairScorer, most: int = 1) -> Outcome:
         scorer: of pairs.
         most: instances that a pair gets at a time; more are quicker, and a little worse.
     """
-    span, placed = kernel(CLOCK).play(tasks_of(chunk), kernel(TERMS).weights_of(scorer), most)
+    span, placed = kernels(CLOCK).play(tasks_of(chunk), kernels(TERMS).weights_of(scorer), most)
     return Outcome(span, placed)
 
 
 def roll_out(chunk: Chunk, scorer: PairScorer, rng: np.random.Generator) -> Trajectory:
     """Draw pairs, one instance at a time, with probabilities in proportion to exp(score)."""
     return Trajectory(
-        *kernel(CLOCK).roll_out(tasks_of(chunk), kernel(TERMS).weights_of(scorer), rng)
+        *kernels(CLOCK).roll_out(tasks_of(chunk), kernels(TERMS).weights_of(scorer), rng)
     )
 
 
@@ -241,7 +241,7 @@ def tasks_of(chunk: Chunk) -> Any:
     total = chunk.capacity.sum(axis=0)
     total = np.where(total > 0, total, 1.0)
     share = (chunk.request / total).max(axis=1, initial=0.0)
-    return kernel(CLOCK).Tasks(
+    return kernels(CLOCK).Tasks(
         chunk.seen, chunk.hold, chunk.run_s, chunk.request, chunk.instances, chunk.capacity,
         share, total,
     )  # fmt: skip

@@ -10,9 +10,9 @@ import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.errors import PluginError, PolicyError
-from simkit.learners.common.compiled import kernel
 from simkit.learners.scorers.job_scorer import End, JobScorer, job_features, job_score
 from simkit.learners.scorers.pair_scorer import PairScorer
+from simkit.machine_code import kernels
 from simkit.policy import Place, State, SystemInfo
 from simkit.policy.declared import NO_SIGNALS
 from simkit.policy.estimates import RecentRunTimes
@@ -146,7 +146,9 @@ class EasyByScorer:
 def compiled_scores(scorer: PairScorer) -> CompiledScores | None:
     """Return a scorer of terms as compiled code; None without numba."""
     try:
-        made: CompiledScores = kernel("scorers.decision_kernel").CompiledScores(scorer)
+        made: CompiledScores = kernels("simkit.learners.scorers.decision_kernel").CompiledScores(
+            scorer
+        )
     except PluginError:
         return None
     return made

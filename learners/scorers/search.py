@@ -31,7 +31,6 @@ from pydantic import Field
 
 from simkit.arrays import Floats
 from simkit.learners.common.arguments import NotNegative, Positive
-from simkit.learners.common.compiled import kernel
 from simkit.learners.common.evolution import SearchArguments
 from simkit.learners.networks.inference import WeightedScorer
 from simkit.learners.pools.jobs import PoolJobs
@@ -41,6 +40,7 @@ from simkit.learners.scorers.job_scorer import JobRules, JobScorer
 from simkit.learners.scorers.pair_model import CLOCK, Chunk, Objective, play
 from simkit.learners.scorers.pair_scorer import RULES, PairScorer, RuleName
 from simkit.learners.scorers.sources import ChunkSource, FurtherLog, WindowSource, logs_of
+from simkit.machine_code import kernels
 from simkit.scenario import Scenario
 from simkit.sections import Count, Many
 
@@ -202,7 +202,7 @@ class JobProblem(ScorerProblem[JobScorer, PoolJobs]):
         Raises ScenarioError for a scenario that is not one pool of processors which decides at
         every event by requested times; PluginError without numba.
         """
-        kernel("scorers.job_kernel")
+        kernels("simkit.learners.scorers.job_kernel")
         return logs_of(scenario, chosen.logs)
 
     def __init__(
@@ -228,7 +228,7 @@ class JobProblem(ScorerProblem[JobScorer, PoolJobs]):
 
         Raises PluginError without a GPU or what it needs.
         """
-        self._gpu = kernel("scorers.job_gpu").GpuPlayer()
+        self._gpu = kernels("simkit.learners.scorers.job_gpu").GpuPlayer()
 
     def _slowdown_of_rule(self, jobs: PoolJobs) -> float:
         visible, backfill = self.chosen.visible, self.chosen.backfill
@@ -346,7 +346,7 @@ class PairProblem(ScorerProblem[PairScorer, Chunk]):
         Raises ScenarioError for a scenario that is not bags of tasks on machines; PluginError
         without numba.
         """
-        kernel(CLOCK)
+        kernels(CLOCK)
         return ChunkSource.of(
             scenario, chosen.jobs, chosen.held_out, "learn.arguments.scorer:", apart=chosen.apart,
             machines=chosen.machines,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -17,8 +18,7 @@ KEPT: Final = -1
 """Stands for a formula: the key is there already."""
 _LEAST_S: Final = 10.0  # as in `RecentRunTimes`
 
-for _formula in (*formulas.FIXED, *formulas.CHANGING):
-    inner(_formula)
+Formula = Callable[..., Any]
 
 
 class Order(NamedTuple):
@@ -38,51 +38,38 @@ class Order(NamedTuple):
     """(users, 3) how many run times of each user have been seen, and the last two."""
 
 
-@inner
-def _fixed_key(formula: int, r: float, n: float, s: float, i: float) -> float:
-    """Return the number by a formula of `formulas.FIXED`."""
-    if formula == 0:
-        return formulas.first_come(r, n, s, i)
-    if formula == 1:
-        return formulas.last_come(r, n, s, i)
-    if formula == 2:
-        return formulas.shortest(r, n, s, i)
-    if formula == 3:
-        return formulas.longest(r, n, s, i)
-    if formula == 4:
-        return formulas.smallest_area(r, n, s, i)
-    if formula == 5:
-        return formulas.largest_area(r, n, s, i)
-    if formula == 6:
-        return formulas.f1(r, n, s, i)
-    if formula == 7:
-        return formulas.f2(r, n, s, i)
-    if formula == 8:
-        return formulas.f3(r, n, s, i)
-    if formula == 9:
-        return formulas.f4(r, n, s, i)
-    if formula == 10:
-        return formulas.log_area(r, n, s, i)
-    return formulas.squared_area(r, n, s, i)
+def _either(number: int, this: Formula, other: Formula) -> Formula:
+    """Return what calls a formula for its number, and another function for other numbers."""
+
+    def key(formula: int, *numbers: float) -> Any:
+        return this(*numbers) if formula == number else other(formula, *numbers)
+
+    return inner(key)
 
 
 @inner
-def _changing_key(formula: int, w: float, r: float, factor: float) -> float:
-    """Return the number by a formula of `formulas.CHANGING`."""
-    if formula == 0:
-        return formulas.expansion(w, r, factor)  # type: ignore[no-any-return]
-    if formula == 1:
-        return formulas.cubed_wait(w, r, factor)  # type: ignore[no-any-return]
-    if formula == 2:
-        return formulas.wait_by_area(w, r, factor)  # type: ignore[no-any-return]
-    return formulas.area(w, r, factor)  # type: ignore[no-any-return]
+def _undefined(_formula: int, *_numbers: float) -> float:
+    return np.nan
+
+
+def _by_number(formulas: Sequence[Formula]) -> Formula:
+    """Return what takes the number of a formula, its place here, and the formula's arguments."""
+    chosen: Formula = _undefined
+    for number, formula in enumerate(formulas):
+        chosen = _either(number, inner(formula), chosen)
+    return chosen
+
+
+_fixed_key: Final = _by_number(formulas.FIXED)
+_changing_key: Final = _by_number(formulas.CHANGING)
 
 
 @inner
 def key_of(formula: int, job: Any, row: int) -> float:
     """Return the key that a job keeps, from its record."""
     one, since = job[row], job[row].submit - job[0].submit
-    return _fixed_key(formula, min(one.estimate, ENDLESS_S), one.demand, since, row)
+    key: float = _fixed_key(formula, min(one.estimate, ENDLESS_S), one.demand, since, row)
+    return key
 
 
 @compiled

@@ -14,14 +14,20 @@ import numpy as np
 from simkit.arrays import Floats
 from simkit.compiled import heap
 from simkit.compiled.releases import Releases, add, no_releases, remove
-from simkit.compiled.users import Users, is_let_in, next_let_in, no_users
+from simkit.compiled.users import (
+    Users,
+    is_let_in,
+    is_refused,
+    next_let_in,
+    waits_no_more,
+)
 from simkit.machine_code import inner, records
 from simkit.policy.estimates import corrected
 from simkit.units import TIME_GRID
 
 __all__ = [
-    "CHANGE", "JOB", "Pools", "begin", "end_due", "is_last_change", "next_instant", "note", "start",
-    "submit",
+    "ARRIVED", "CHANGE", "FREED", "JOB", "Pools", "begin", "end_due", "is_last_change",
+    "next_instant", "note", "start", "submit",
 ]  # fmt: skip
 
 JOB: Final = np.dtype([
@@ -31,8 +37,9 @@ JOB: Final = np.dtype([
 ])  # fmt: skip
 """A job: its submission; how long it runs, to its end or until it is killed; its estimate at
 submission, written where it is learned; the request, NaN if unknown (all in s); what all instances
-ask for together; its user, from 0, -1 if unknown; its pool; whether it can never run; and when it
-started, NaN before, and is expected to end."""
+ask for together; its user, from 0, -1 if unknown; its pool; whether it is refused: it can never
+run, or too many jobs of its user wait when it comes; and when it started, NaN before, and is
+expected to end."""
 OVER: Final = np.dtype([("job", np.int64), ("time", np.float64)])
 """A job that has ended, or was refused, and when."""
 ROW: Final = np.dtype([
@@ -44,8 +51,14 @@ CHANGE: Final = np.dtype([("time", np.float64), ("pool", np.int64), ("amount", n
 """A change of capacity that is known ahead: when, of which pool, and how much more it has then."""
 POOL: Final = np.dtype([
     ("free", np.float64), ("waiting", np.int64), ("begin", np.int64), ("jobs", np.int64),
+    ("news", np.int64),
 ])  # fmt: skip
-"""What is free; how many jobs wait; how many jobs the pools before have in all, and this one."""
+"""What is free; how many jobs wait; how many jobs the pools before have in all, and this one; and
+what has happened there since its last decision, 0: nothing."""
+ARRIVED: Final = 1
+"""Jobs have come, and nothing else has happened."""
+FREED: Final = 2
+"""Something has ended, or is expected to end at another time, or the capacity has changed."""
 NOW: Final = np.dtype([
     ("running", np.int64), ("started", np.int64), ("over", np.int64), ("submitted", np.int64),
     ("held", np.int64), ("admitted", np.int64), ("corrections", np.int64), ("wakes", np.int64),
@@ -92,7 +105,7 @@ class Pools(NamedTuple):
 
 def begin(
     job: Any, capacity: Floats, change: Any, looks_ahead: bool, learns_from: int, additions: Floats,
-    most_of_user: Floats,
+    users: Users,
 ) -> Pools:  # fmt: skip
     """Return empty pools.
 
@@ -103,10 +116,10 @@ def begin(
         looks_ahead: whether expected ends matter.
         learns_from: last run times of a user whose mean is the estimate; 0: it is not learned.
         additions: of the correction.
-        most_of_user: (P,) most jobs of a user that are let in at a time.
+        users: their accounts, empty.
     """
     count = len(job)
-    users = int(job["user"].max(initial=-1)) + 1 if learns_from else 0
+    learned_users = int(job["user"].max(initial=-1)) + 1 if learns_from else 0
     pool = records(np.zeros(len(capacity), POOL))
     pool["free"] = capacity
     pool["jobs"] = np.bincount(job["pool"], minlength=len(capacity))
@@ -121,9 +134,9 @@ def begin(
         records(change),
         no_releases(pool["jobs"] if looks_ahead else np.zeros(len(capacity), np.int64)),
         records(np.empty(count if len(additions) > 0 else 0, heap.ENTRY)),
-        no_users(job, most_of_user),
+        users,
         np.empty(count, np.int64),
-        np.zeros((users, 1 + learns_from)),
+        np.zeros((learned_users, 1 + learns_from)),
         additions,
         looks_ahead,
     )
@@ -165,6 +178,7 @@ def start(pools: Pools, job: int, time: float) -> None:
     now.started += 1
     now.running += 1
     pools.pool[one.pool].free -= one.demand
+    waits_no_more(pools.users, one.pool, one.user)
     if pools.looks_ahead:
         add(pools.releases, one.pool, one.expected_end, job, one.demand)
     if len(pools.additions) > 0:
@@ -192,6 +206,7 @@ def end_due(pools: Pools, time: float) -> int:
         one = pools.job[job]
         now.running -= 1
         pools.pool[one.pool].free += one.demand
+        pools.pool[one.pool].news = FREED
         if pools.looks_ahead:
             remove(pools.releases, one.pool, one.expected_end, job)
         if len(pools.recent) > 0 and one.user >= 0:
@@ -204,7 +219,9 @@ def end_due(pools: Pools, time: float) -> int:
             now.admitted += 1
             now.held -= 1
     while now.passed < len(pools.change) and pools.change[now.passed].time == time:
-        pools.pool[pools.change[now.passed].pool].free += pools.change[now.passed].amount
+        pool = pools.pool[pools.change[now.passed].pool]
+        pool.free += pools.change[now.passed].amount
+        pool.news = FREED
         now.passed += 1
         now.changed = 1
     while now.corrections > 0 and pools.correction[0].time == time:
@@ -243,6 +260,7 @@ def _correct(pools: Pools, job: int, time: float) -> None:
         remove(pools.releases, one.pool, one.expected_end, job)
         add(pools.releases, one.pool, one.start + estimate, job, one.demand)
     one.expected_end = one.start + estimate
+    pools.pool[one.pool].news = FREED
     pools.now[0].changed = 1
     _correct_at_end(pools, job, time, one.start + one.work)
 
@@ -263,6 +281,8 @@ def submit(pools: Pools, time: float, newcomers: Any) -> int:
         now.changed = 1
         if pools.recent.shape[1] > 1:
             pools.job[job].estimate = _learned(pools, job)
+        if is_refused(pools.users, pools.job[job].pool, pools.job[job].user):
+            pools.job[job].refused = 1
         if pools.job[job].refused > 0:
             _is_over(pools, job, time)
         elif is_let_in(pools.users, pools.job[job].pool, pools.job[job].user, job):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from math import ceil, inf
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
@@ -21,9 +22,11 @@ from simkit.compiled.pools import CHANGE, JOB, ROW, Pools, begin
 from simkit.compiled.replay_changing import no_line
 from simkit.compiled.replay_fixed import Queue, no_gaps, no_queue
 from simkit.compiled.replay_planned import no_places
-from simkit.engine.bookkeeping import capacity_event
-from simkit.engine.recorder import CHUNK, EventRow, Outcome, Recorder, Status, append_rows
-from simkit.engine.submission import Submission
+from simkit.compiled.users import Users, no_users
+from simkit.engine.bookkeeping import BY_LIMIT, capacity_event
+from simkit.engine.held_back import UserLimits, too_many_wait
+from simkit.engine.recorder import CHUNK, EventRow, Outcome, Recorder, Status
+from simkit.engine.submission import BLOCK, Submission
 from simkit.machine_code import records
 from simkit.policy import Policy, SystemInfo
 from simkit.policy.estimates import CORRECTIONS, Correction, Predictor, UserMean
@@ -36,8 +39,7 @@ from simkit.workload.cluster import Cluster
 
 __all__ = ["PoolRun", "replay_pool"]
 
-_BLOCK: Final = 2048  # jobs whose estimates are asked for at a time, as the engine does
-_KILLED: Final = "requested time is over"
+_FIELDS: Final = ROW.names or ()
 _TIME: Final = itemgetter(0)  # of an event
 
 
@@ -47,30 +49,6 @@ class PoolRun(NamedTuple):
     decisions_made: int
     now: float
     """Time of the last of them, s."""
-
-
-class _Resized(NamedTuple):
-    """A pool that has become larger or smaller."""
-
-    time: float
-    more: float
-    """How much larger, below 0 if it has become smaller."""
-    event: EventRow
-
-
-class _Replayed(NamedTuple):
-    """Where everything stands at the end of a replay."""
-
-    job: Any
-    """(J,) records, as in `pool.JOB`."""
-    killed: Bools
-    """(J,) whether each is killed when its request is over."""
-    over: Any
-    """(J,) what ended or was refused, in that order."""
-    machine: Ints
-    """(P,) the machine of each pool."""
-    resized: Sequence[_Resized]
-    """The pools' changes of capacity."""
 
 
 def replay_pool(
@@ -88,8 +66,8 @@ def replay_pool(
 ) -> PoolRun | None:
     """Replay a workload that is in scope, and write its rows.
 
-    Returns None, and writes nothing, if it goes on for longer than the rules' simulated time.
-    `after_part` is called with the time after every 32,768 decisions, before anything is written.
+    Returns None if it goes on for longer than the rules' simulated time; what it has written so far
+    is then worth nothing. `after_part` is called with the time after every 65,536 decisions.
     """
     first_s = float(workload.submit_time_s[0]) if len(workload) else 0.0
     info = SystemInfo(
@@ -99,65 +77,82 @@ def replay_pool(
     policy.reset(info, stream(seed, "policy"))
     machines = [machine for part in cluster.partitions for machine in part.machines or (0,)]
     change = _changes_of(cluster, machines)
-    job, killed = _jobs(workload, cluster, predictor, rules, seed)
-    submission = Submission(workload, cluster, predictor)
+    submission = Submission(workload, cluster, predictor, _FullAccounts.of_all(cluster))
+    job, killed = _jobs(submission, predictor, rules, seed)
     keys = _keys(rule, job, submission, predictor, seed)
     additions = np.array(CORRECTIONS[correction], np.float64)
     last = predictor.last if isinstance(predictor, UserMean) else 0
-    most = np.array([partition.max_running_per_user for partition in cluster.partitions])
+    users = _no_users(job, cluster)
     looks_ahead = len(change) > 0 or rule.overtaking != "none"
     capacity = cluster.capacity[machines, 0]
-    pools = begin(job, capacity, change, looks_ahead, last, additions, most)
+    pools = begin(job, capacity, change, looks_ahead, last, additions, users)
     go_on = _kernel(rule, pools, keys, learned=last > 0)
     last_s = first_s + or_infinite(rules.limits.simulated_time)
-    timelines = []
-    for timeline in _timelines(pools, go_on, last_s):
-        timelines.append(timeline)
-        after_part(float(timeline["time"][-1]))
-    if pools.now["over"][0] < len(job) or (timelines and timelines[-1]["time"][-1] > last_s):
-        return None
-    done = _Replayed(job, killed, pools.over, np.array(machines), list(_resized(cluster)))
-    del pools, go_on, keys  # as much memory again as the jobs, which writing needs
-    decisions = sum(map(len, timelines))
-    now = float(timelines[-1]["time"][-1]) if timelines else 0.0
     recorder.capacity = [float(amount) for amount in cluster.capacity.sum(axis=0)]
     recorder.correction = correction
     if submission.routing.only is None:
         names = [partition.name for partition in cluster.partitions]
-        recorder.routed = names, np.where(job["refused"] > 0, -1, job["pool"])
-    _write_timeline(recorder, timelines, done.resized)
-    _write(recorder, workload, submission, done)
-    recorder.close()
-    return PoolRun(decisions, now)
+        recorder.routed = names, job["pool"].copy()
+    rows = _Rows(recorder, submission, cluster, job, killed, np.array(machines))
+    decisions, over, now = 0, 0, first_s
+    for timeline, ended in _parts(pools, go_on):
+        now = float(timeline["time"][-1])
+        if now > last_s:
+            return None
+        after_part(now)
+        decisions, over = decisions + len(timeline), over + len(ended)
+        rows.write(timeline, ended)
+    if over < len(job):
+        return None
+    rows.close()
+    return PoolRun(decisions, now if decisions else 0.0)
 
 
-def _timelines(pools: Pools, go_on: Callable[[Any], bool], last_s: float) -> Iterator[Any]:
-    """Replay everything, or what happens up to a time; yield the timeline in parts."""
-    over = False
-    while not over:
-        timeline = records(np.empty(CHUNK, ROW))
-        pools.now["noted"] = 0
-        over = go_on(timeline)
+def _parts(pools: Pools, go_on: Callable[[Any], bool]) -> Iterator[tuple[Any, Any]]:
+    """Replay everything; yield in parts the timeline and what is over, good until the next part."""
+    timeline, done = records(np.empty(2 * CHUNK, ROW)), False
+    while not done:
+        pools.now["noted"] = pools.now["over"] = 0
+        done = go_on(timeline)
         if noted := int(pools.now["noted"][0]):
-            yield timeline[:noted]
-            if timeline["time"][noted - 1] > last_s:
-                return
+            yield timeline[:noted], pools.over[: int(pools.now["over"][0])]
+
+
+class _FullAccounts(UserLimits):
+    """The limits of users, as a refused job has met them: as many wait as a partition allows."""
+
+    @classmethod
+    def of_all(cls, cluster: Cluster) -> UserLimits:
+        """Return those of a cluster's partitions."""
+        return cls(cluster.partitions, lambda _task: None)
+
+    def refusal(self, position: int, user: int, name: int | str) -> str:
+        """Return why a partition takes no more jobs of a user; empty: nobody is limited."""
+        partition = self._partitions[position]
+        most = partition.max_waiting_per_user
+        return too_many_wait(partition, ceil(most), name) if user >= 0 and most < inf else ""
+
+
+def _no_users(job: Any, cluster: Cluster) -> Users:
+    """Return empty accounts with the limits of the partitions."""
+    limits = [(part.max_waiting_per_user, part.max_running_per_user) for part in cluster.partitions]
+    return no_users(job, *np.array(limits).T.copy())
 
 
 def _jobs(
-    workload: Workload, cluster: Cluster, predictor: Predictor, rules: Rules, seed: int
+    submission: Submission, predictor: Predictor, rules: Rules, seed: int
 ) -> tuple[Any, Bools]:
     """Return (J,) the jobs' records, and which of them are killed at their limit."""
+    workload = submission.workload
     count = len(workload)
     job = records(np.zeros(count, JOB))
     predictor.reset(workload, stream(seed, "predictor"))
-    for row in range(0, count, _BLOCK):
-        job["estimate"][row : row + _BLOCK] = predictor.estimates(row, min(row + _BLOCK, count))
+    for row in range(0, count, BLOCK):
+        job["estimate"][row : row + BLOCK] = predictor.estimates(row, min(row + BLOCK, count))
     job["submit"], job["requested"] = workload.submit_time_s, workload.requested_time_s
     job["demand"] = workload.request[:, 0] * workload.instances
-    job["pool"] = _routed(workload, cluster, job["demand"])
-    job["refused"] = job["pool"] < 0
-    job["pool"] = np.maximum(job["pool"], 0)
+    admits = submission.routing.admits(0, count)
+    job["refused"], job["pool"] = ~admits.any(axis=0), admits.argmax(axis=0)
     _, users = np.unique(workload.user, return_inverse=True)
     job["user"] = np.where(workload.user < 0, -1, users)
     job["start"] = np.nan
@@ -180,24 +175,6 @@ def _changes_of(cluster: Cluster, machines: Sequence[int]) -> Any:
     return records(np.array(steps, CHANGE))
 
 
-def _routed(workload: Workload, cluster: Cluster, demand: Floats) -> Ints:
-    """Return (J,) the row of the partition to which each job goes, as `Routing` does; -1: none."""
-    found = np.full(len(workload), -1)
-    requested = workload.requested_time_s
-    requests, kind = np.unique(workload.request[:, 0], return_inverse=True)
-    for row, one in enumerate(cluster.partitions):
-        room = [cluster.most_instances((each,), one.machines) for each in requests.tolist()]
-        admitted = workload.instances <= np.array([*room, 0])[kind]
-        admitted &= ~(requested > one.max_time_s) & ~(demand > one.max_demand)
-        if one.max_time_s < np.inf:
-            admitted &= ~np.isposinf(requested)
-        if one.queues or one.partitions:
-            named = np.isin(workload.queue, list(one.queues))
-            admitted &= named | np.isin(workload.partition, list(one.partitions))
-        found = np.where((found < 0) & admitted, row, found)
-    return found
-
-
 def _keys(
     rule: PoolRule, job: Any, submission: Submission, predictor: Predictor, seed: int
 ) -> Floats | None:
@@ -209,8 +186,8 @@ def _keys(
         write_keys(NUMBERS[rule.form.formula], job, keys)
         return keys
     predictor.reset(submission.workload, stream(seed, "predictor"))
-    blocks = range(0, len(job), _BLOCK)
-    tasks = (task for row in blocks for task in submission.tasks(row, min(row + _BLOCK, len(job))))
+    blocks = range(0, len(job), BLOCK)
+    tasks = (task for row in blocks for task in submission.tasks(row, min(row + BLOCK, len(job))))
     return np.fromiter((rule.order.key(task) for task in tasks), np.float64, len(job))
 
 
@@ -288,8 +265,119 @@ def _order(rule: PoolRule, job: Any, keys: Floats | None, *, learned: bool) -> O
     return Order(fixed, KEPT, False, keys, np.zeros(0), nobody)
 
 
+class _Rows:
+    """Writes the rows of a replay part by part.
+
+    Args:
+        recorder: to which they go.
+        submission: of the jobs.
+        cluster: whose windows do not recur.
+        job: (J,) records, as in `pools.JOB`.
+        killed: (J,) whether each is killed when its request is over.
+        machine: (P,) the machine of each pool.
+    """
+
+    def __init__(
+        self, recorder: Recorder, submission: Submission, cluster: Cluster, job: Any,
+        killed: Bools, machine: Ints,
+    ) -> None:  # fmt: skip
+        self._recorder, self._submission = recorder, submission
+        self._job, self._killed, self._machine = job, killed, machine
+        self._changes = deque(_resized(cluster))
+
+    def write(self, timeline: Any, over: Any) -> None:
+        """Write the next rows.
+
+        Args:
+            timeline: (D,) as `pools.ROW`, at least one, up to the end of an instant.
+            over: (n,) as `pools.OVER`, what was over by then.
+        """
+        events = [*self._write_timeline(timeline)]
+        for first in range(0, len(over), CHUNK):
+            events += self._write_ends(over[first : first + CHUNK])
+        self._recorder.events += sorted(events, key=_TIME)  # changes of capacity stay first
+        self._recorder.flush()
+
+    def close(self) -> None:
+        """Write what is left: changes of capacity after the last decision, and all tables."""
+        self._recorder.events += [change.event for change in self._changes]
+        self._recorder.close()
+
+    def _write_timeline(self, timeline: Any) -> Iterator[EventRow]:
+        """Write rows; yield the changes of capacity, each before the first row of its instant."""
+        changes, recorder = self._changes, self._recorder
+        while changes and changes[0].time <= timeline["time"][-1]:
+            rows = int(np.searchsorted(timeline["time"], changes[0].time))
+            self._write_decisions(timeline[:rows])
+            timeline, change = timeline[rows:], changes.popleft()
+            recorder.change_capacity([recorder.capacity[0] + change.more])
+            yield change.event
+        self._write_decisions(timeline)
+
+    def _write_decisions(self, timeline: Any) -> None:
+        if len(timeline) and self._recorder.keeps_timeline:
+            columns = (np.ascontiguousarray(timeline[name]) for name in _FIELDS)
+            self._recorder.write("timeline", *columns)
+
+    def _write_ends(self, over: Any) -> list[EventRow]:
+        """Write the allocation, the task and the job of each; return the refusals."""
+        row, time = np.ascontiguousarray(over["job"]), np.ascontiguousarray(over["time"])
+        one = self._job[row]
+        refused, killed = one["refused"] > 0, self._killed[row] & (one["refused"] == 0)
+        none, never = np.zeros(len(row)), np.full(len(row), np.nan)
+        reason = np.zeros(len(row), np.int64)
+        if killed.any():
+            reason[killed] = self._recorder.reason(BY_LIMIT)
+        refusals = [*self._refusals(row, time, np.flatnonzero(refused), reason)]
+        status = np.where(refused, Status.REJECTED, np.where(killed, Status.KILLED, 0))
+        start, end = one["start"], np.where(refused, np.nan, time)
+        ready, run = (np.where(refused, np.nan, one[name]) for name in ("submit", "work"))
+        attempts = np.where(refused, 0, 1)
+        self._write_allocations(row, start, end, killed, one["pool"], ~refused)
+        self._recorder.write("tasks", row, ready, start, end, status)
+        self._recorder.write(
+            "jobs", row, start, end, run, one["estimate"], none, none, attempts, status, reason,
+            never,
+        )  # fmt: skip
+        return refusals
+
+    def _write_allocations(
+        self, row: Ints, start: Floats, end: Floats, killed: Bools, pool: Ints, ran: Bools
+    ) -> None:
+        if not ran.all():
+            row, killed, pool = row[ran], killed[ran], pool[ran]
+            start, end = start[ran], end[ran]
+        outcome = np.where(killed, Outcome.KILLED, Outcome.FINISHED)
+        count, first = self._submission.workload.instances[row], np.zeros(len(row), np.int64)
+        self._recorder.write(
+            "allocations", row, row, start, end, outcome, self._machine[pool], first, count,
+            first + 1,
+        )  # fmt: skip
+
+    def _refusals(self, row: Ints, time: Floats, refused: Ints, reason: Ints) -> Iterator[EventRow]:
+        """Yield the events of refused rows; note the numbers of their reasons, and no partition."""
+        routing = self._submission.routing
+        for place in refused.tolist():
+            job = int(row[place])
+            task = self._submission.tasks(job, job + 1)[0]
+            text = routing.why_refused([task])
+            if self._recorder.routed is not None:
+                self._recorder.routed[1][job] = -1
+            reason[place] = self._recorder.reason(text)
+            yield float(time[place]), "rejected", job, -1, -1, text
+
+
+class _Resized(NamedTuple):
+    """A pool that has become larger or smaller."""
+
+    time: float
+    more: float
+    """How much larger, below 0 if it has become smaller."""
+    event: EventRow
+
+
 def _resized(cluster: Cluster) -> Iterator[_Resized]:
-    """Yield the same changes as they are recorded, without those that change nothing."""
+    """Yield the changes of capacity as they are recorded, without those that change nothing."""
     machines, had = MachineCapacity(cluster.capacity), cluster.capacity[:, 0].copy()
     for change in cluster.known_changes():
         machines.change(change)
@@ -301,82 +389,3 @@ def _resized(cluster: Cluster) -> Iterator[_Resized]:
             capacity = dict(zip(cluster.resources, (has,), strict=True))
             event = capacity_event(change.time_s, change.machine, capacity, facts)
             yield _Resized(change.time_s, more, event)
-
-
-def _write_timeline(recorder: Recorder, timelines: list[Any], resized: Sequence[_Resized]) -> None:
-    """Write the rows of the timeline; each part is dropped once it is written.
-
-    A change of capacity stands before the first row of its instant.
-    """
-    changes = deque(resized)
-    timelines.reverse()
-    while timelines:
-        timeline = timelines.pop()
-        while changes and changes[0].time <= timeline["time"][-1]:
-            rows = int(np.searchsorted(timeline["time"], changes[0].time))
-            _append_timeline(recorder, timeline[:rows])
-            timeline, change = timeline[rows:], changes.popleft()
-            recorder.change_capacity([recorder.capacity[0] + change.more])
-        _append_timeline(recorder, timeline)
-        recorder.flush()
-
-
-def _append_timeline(recorder: Recorder, timeline: Any) -> None:
-    if recorder.keeps_timeline:
-        append_rows(recorder.timeline, *(timeline[name] for name in ROW.names or ()))
-
-
-def _write(recorder: Recorder, workload: Workload, submission: Submission, done: _Replayed) -> None:
-    """Write the rows of a replay, a chunk at a time."""
-    row, time = done.over["job"], done.over["time"]
-    reasons = _reasons(recorder, submission, done)
-    for begin_row in range(0, len(row), CHUNK):
-        part = slice(begin_row, begin_row + CHUNK)
-        _write_ends(recorder, workload, done, row[part], time[part], reasons[part])
-        recorder.flush()
-
-
-def _reasons(recorder: Recorder, submission: Submission, done: _Replayed) -> Floats:
-    """Return (J,) the numbers of the reasons of what is over; note all events."""
-    row = done.over["job"]
-    refused, killed = done.job["refused"][row] > 0, done.killed[row]
-    reasons = np.zeros(len(row))
-    routing, events = submission.routing, [one.event for one in done.resized]
-    for place in np.flatnonzero(refused | killed).tolist():
-        job = int(row[place])
-        if refused[place]:
-            task = submission.tasks(job, job + 1)[0]
-            text = routing.refusal(task, routing.only) if routing.only else routing.send([task])
-            events.append((float(done.over["time"][place]), "rejected", job, -1, -1, text))
-            reasons[place] = recorder.reason(text)
-        else:
-            reasons[place] = recorder.reason(_KILLED)
-    recorder.events += sorted(events, key=_TIME)  # of one instant, changes of capacity stay first
-    return reasons
-
-
-def _write_ends(
-    recorder: Recorder, workload: Workload, done: _Replayed, row: Any, time: Floats, reason: Floats
-) -> None:
-    """Write the rows of jobs that are over: of each its allocation, its task and itself."""
-    one = done.job[row]
-    refused, killed = one["refused"] > 0, done.killed[row] & (one["refused"] == 0)
-    place, zero, never = row.astype(np.float64), np.zeros(len(row)), np.full(len(row), np.nan)
-    ran, size = ~refused, workload.instances[row].astype(np.float64)
-    outcome = np.where(killed, float(Outcome.KILLED), float(Outcome.FINISHED))
-    status = np.where(refused, float(Status.REJECTED), np.where(killed, float(Status.KILLED), 0.0))
-    start, end = one["start"], np.where(refused, np.nan, time)
-    ready = np.where(refused, np.nan, one["submit"])
-    attempts = np.where(refused, 0.0, 1.0)
-    run = np.where(refused, np.nan, one["work"])
-    append_rows(
-        recorder.allocations,
-        place[ran], place[ran], start[ran], time[ran], outcome[ran], attempts[ran],
-    )  # fmt: skip
-    machine = done.machine[one["pool"]].astype(np.float64)
-    append_rows(recorder.pieces, machine[ran], zero[ran], size[ran], attempts[ran])
-    append_rows(recorder.tasks, place, ready, start, end, status)
-    append_rows(
-        recorder.jobs,
-        place, start, end, run, one["estimate"], zero, zero, attempts, status, reason, never,
-    )  # fmt: skip

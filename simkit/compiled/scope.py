@@ -11,18 +11,18 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 
 from simkit import machine_code
+from simkit.engine.submission import Routing
 from simkit.errors import ScenarioError
 from simkit.policy.estimates import Predictor, UserMean
 from simkit.policy.pool_rule import FixedForm, PoolRule
-from simkit.rules import Rules
+from simkit.rules import Engine, Rules
 from simkit.text import counted
 from simkit.units import amount_on_grid
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster, Maintenance
 
-__all__ = ["FROM_JOBS", "Chosen", "Engine", "choose", "module_of", "why_not_compiled"]
+__all__ = ["FROM_JOBS", "Chosen", "choose", "module_of", "why_not_compiled"]
 
-Engine = Literal["auto", "simpy", "compiled"]
 FROM_JOBS: Final = 20_000
 """Jobs from which on `auto` takes the compiled engine: below, compiling it costs more."""
 LEAST_DECISIONS: Final = 100_000
@@ -104,6 +104,8 @@ def why_not_compiled(
     yield from _of_cluster(cluster)
     yield from _of_maintenance(cluster.maintenance, workload)
     yield from _of_workload(workload)
+    if _waiting_jobs_decide(workload, cluster):
+        yield "a user's waiting jobs decide which of several partitions takes a job"
     yield from _of_rules(rules, len(cluster.maintenance))
     if isinstance(rule, str):
         yield rule
@@ -135,12 +137,19 @@ def _of_cluster(cluster: Cluster) -> Iterator[str]:
         yield f"the cluster has {machines:,} machines, not a pool for each partition"
     if resources > 1:
         yield f"the machines have {resources} resources"
-    if any(part.max_waiting_per_user < np.inf for part in parts):
-        yield "partitions limit how many jobs of a user wait"
     if any(part.preempt is not None for part in parts):
         yield "partitions are preempted"
     if cluster.changes or cluster.absent or cluster.failures is not None:
         yield "machines fail, join or leave"
+
+
+def _waiting_jobs_decide(workload: Workload, cluster: Cluster) -> bool:
+    """Return whether a job that one partition refuses, as too many wait, may go to another."""
+    limited = np.array([part.max_waiting_per_user < np.inf for part in cluster.partitions])
+    if len(limited) == 1 or not limited.any():
+        return False
+    admits = Routing(workload, cluster).admits(0, len(workload))
+    return bool(((admits.sum(axis=0) > 1) & limited[admits.argmax(axis=0)]).any())
 
 
 def _of_maintenance(windows: Sequence[Maintenance], workload: Workload) -> Iterator[str]:

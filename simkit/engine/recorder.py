@@ -161,20 +161,35 @@ class Recorder:
         for name in TABLES:
             self._hand_on(name)
 
+    def write(self, name: str, *columns: Any) -> None:
+        """Hand on finished rows of a table other than events, given as columns of equal length.
+
+        Those of `allocations` are those of its pieces: job row, task row, start, end, outcome,
+        machine, first, count, attempt.
+        """
+        if name in self._tables:
+            self.sink.write(name, getattr(self, f"_{name}_frame")(*columns))
+
     def _hand_on(self, name: str) -> None:
         rows = getattr(self, name)
-        if name in self._tables:
-            self.sink.write(name, getattr(self, f"_{name}_frame")(rows))
-        del rows[:]
-        if name == "allocations":
+        if name == "events":
+            self.write(name, rows)
+        elif name == "allocations":
+            *of_all, pieces = _columns(rows, 6)
+            of_each = np.repeat(of_all, pieces.astype(np.int64), axis=1)
+            self.write(name, *of_each, *_columns(self.pieces, 4))
             del self.pieces[:]
+        else:
+            width = {"jobs": 11, "tasks": 5, "timeline": 4 + len(self._resources)}[name]
+            self.write(name, *_columns(rows, width))
+        del rows[:]
 
-    def _jobs_frame(self, rows: array[float]) -> pl.DataFrame:
+    def _jobs_frame(
+        self, row: Any, start: Floats, end: Floats, run: Floats, estimate: Floats,
+        suspended: Floats, lost: Floats, attempts: Any, status: Any, reason: Any, ideal: Floats,
+    ) -> pl.DataFrame:  # fmt: skip
         load = self._workload
-        row, start, end, run, estimate, suspended, lost, attempts, status, reason, ideal = _columns(
-            rows, 11
-        )
-        at = row.astype(np.int64)
+        at = row.astype(np.int64, copy=False)
         submit = load.submit_time_s[at]
         first = load.first_task[at]
         columns = {
@@ -192,7 +207,7 @@ class Recorder:
             "trace_run_time_s": self._longest_run_s[at],
             "suspended_time_s": suspended,
             "lost_time_s": lost,
-            "attempts": attempts.astype(np.int64),
+            "attempts": attempts.astype(np.int64, copy=False),
             "status": _texts(status, STATUSES),
             "reason": _texts(reason, tuple(self._reasons)),
             **{name: getattr(load, name)[at] for name in OF_JOBS if len(getattr(load, name))},
@@ -241,10 +256,11 @@ class Recorder:
             return numbers
         return np.array([*names, ""], dtype=object)[numbers]  # -1 finds the empty name
 
-    def _tasks_frame(self, rows: array[float]) -> pl.DataFrame:
+    def _tasks_frame(
+        self, row: Any, ready: Floats, start: Floats, end: Floats, status: Any
+    ) -> pl.DataFrame:
         load = self._workload
-        row, ready, start, end, status = _columns(rows, 5)
-        at = row.astype(np.int64)
+        at = row.astype(np.int64, copy=False)
         columns = {
             "job_id": load.job_id[self._job_of(at)],
             "task_id": load.task_id[at],
@@ -263,29 +279,30 @@ class Recorder:
             return tasks
         return np.searchsorted(self._workload.first_task, tasks, side="right") - 1
 
-    def _allocations_frame(self, rows: array[float]) -> pl.DataFrame:
+    def _allocations_frame(
+        self, job: Any, task: Any, start: Floats, end: Floats, outcome: Any, machine: Any,
+        first: Any, count: Any, attempt: Any,
+    ) -> pl.DataFrame:  # fmt: skip
         load = self._workload
-        *of_all, pieces = _columns(rows, 6)
-        job, task, start, end, outcome = np.repeat(of_all, pieces.astype(np.int64), axis=1)
-        machine, first, count, attempt = _columns(self.pieces, 4)
+        numbers = {"machine_id": machine, "first_instance": first, "count": count,
+                   "attempt": attempt}  # fmt: skip
         columns = {
-            "job_id": load.job_id[job.astype(np.int64)],
-            "task_id": load.task_id[task.astype(np.int64)],
-            "machine_id": machine.astype(np.int64),
-            "first_instance": first.astype(np.int64),
-            "count": count.astype(np.int64),
-            "attempt": attempt.astype(np.int64),
+            "job_id": load.job_id[job.astype(np.int64, copy=False)],
+            "task_id": load.task_id[task.astype(np.int64, copy=False)],
+            **{name: column.astype(np.int64, copy=False) for name, column in numbers.items()},
             "start_time_s": start,
             "end_time_s": end,
             "outcome": _texts(outcome, OUTCOMES),
         }
         return _frame(columns)
 
-    def _timeline_frame(self, rows: array[float]) -> pl.DataFrame:
+    def _timeline_frame(
+        self, time: Floats, waiting: Any, backlog: Any, running: Any, *free: Floats
+    ) -> pl.DataFrame:
         width = len(self._resources)
-        time, waiting, backlog, running, *free = _columns(rows, 4 + width)
         counts = {"waiting": waiting, "backlog": backlog, "running": running}
-        columns = {"time_s": time} | {n: c.astype(np.int64) for n, c in counts.items()}
+        columns = {"time_s": time}
+        columns |= {name: count.astype(np.int64, copy=False) for name, count in counts.items()}
         totals = dict(zip(self._resources, self._totals_of(len(time), 4 + width).T, strict=True))
         for (name, total), left in zip(totals.items(), free, strict=True):
             columns[f"allocated_{name}"] = total - left

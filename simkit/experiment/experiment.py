@@ -52,6 +52,7 @@ from simkit.policy.declared import declared_metrics
 from simkit.policy.estimates import Predictor
 from simkit.policy.pool_rule import PoolRule
 from simkit.progress import RunProgress
+from simkit.records import TABLES
 from simkit.results.all_metrics import build_metrics, failures, measure
 from simkit.results.custom_metrics import CustomMetric
 from simkit.results.metric import check_trimming
@@ -241,9 +242,8 @@ def carry_out(
     store = MemoryWriter(info) if output is None else RunWriter(Path(output), info, force=force)
     times = dict(experiment.wall_time_s)
     with _accounted_for(store):
-        recorder = Recorder(experiment.trace.workload, experiment.cluster.resources, store)
         with _timed(times, "simulate"):
-            simulation = _simulate(experiment, recorder, watch)
+            simulation = _simulate(experiment, store, watch)
         times["simulate"] -= store.wall_time_s  # spent in between by the recorder
         store.close_tables()
         if experiment.site is not None:
@@ -292,10 +292,10 @@ def replay(experiment: Experiment, tables: Collection[str]) -> Run:
 
     Raises PolicyError if the policy breaks a rule or fails.
     """
-    workload, cluster = experiment.trace.workload, experiment.cluster
-    info = first_info(experiment.scenario, experiment.trace, cluster, experiment.site, hashed=False)
+    trace, cluster = experiment.trace, experiment.cluster
+    info = first_info(experiment.scenario, trace, cluster, experiment.site, hashed=False)
     store = MemoryWriter(info, digested=False)
-    _simulate(experiment, Recorder(workload, cluster.resources, store, tables), None)
+    _simulate(experiment, store, None, tables)
     store.close_tables()
     return store.results()
 
@@ -340,20 +340,28 @@ class Replayed(Protocol):
         """The time on the trace's clock, in s."""
 
 
-def _simulate(experiment: Experiment, recorder: Recorder, watch: Watch | None) -> Replayed:
+def _simulate(
+    experiment: Experiment,
+    store: MemoryWriter | RunWriter,
+    watch: Watch | None,
+    tables: Collection[str] = TABLES,
+) -> Replayed:
     """Run the simulation, compiled if its engine is; only a progress bar may miss decisions."""
+    workload, resources = experiment.trace.workload, experiment.cluster.resources
     rule = experiment.engine.rule
     if rule is not None and (watch is None or isinstance(watch, RunProgress)):
+        recorder = Recorder(workload, resources, store, tables)
         done = _replay_compiled(experiment, rule, recorder)
         if done is not None:
             return done
-    return _simulate_events(experiment, recorder, watch)
+        store.start_over()
+    return _simulate_events(experiment, Recorder(workload, resources, store, tables), watch)
 
 
 def _replay_compiled(experiment: Experiment, rule: PoolRule, recorder: Recorder) -> Replayed | None:
-    """Run the compiled engine; if it stops early, there are no rows, but all tables.
+    """Run the compiled engine; if it stops early, its recorder still writes its rows.
 
-    Returns None, and writes nothing, if SimPy must run after all.
+    Returns None if SimPy must run after all; what was written is then worth nothing.
     """
     from simkit.compiled.replay import replay_pool  # takes a while
 

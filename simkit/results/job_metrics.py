@@ -250,17 +250,19 @@ def job_metrics(
 
 
 def _distributions(records: JobRecords) -> list[Metric]:
-    """Return each job metric's distribution; the values of one metric are held at a time."""
+    """Return each job metric's distribution; the values of all are held, the jobs read once."""
     jobs, _, window, tau, resource = records
-    found, columns = [], set(jobs.collect_schema().names())
-    metrics = (*JOB_METRICS, *([SINCE_RELEASE] if columns.issuperset(SINCE_RELEASE.needs) else []))
+    found, jobs_seen, known = [], 0, set(jobs.collect_schema().names())
+    metrics = (*JOB_METRICS, *([SINCE_RELEASE] if known.issuperset(SINCE_RELEASE.needs) else []))
+    parts: dict[str, list[Floats]] = {metric.name: [np.empty(0)] for metric in metrics}
+    columns = [metric.value(tau, resource).alias(metric.name) for metric in metrics]
+    for rows in batches(jobs, columns, window):
+        jobs_seen += len(rows)
+        for column in rows.iter_columns():
+            values = column.drop_nulls().to_numpy().astype(np.float64, copy=False)
+            parts[column.name].append(values)
     for metric in metrics:
-        value, jobs_seen = metric.value(tau, resource).alias("value"), 0
-        parts = [np.empty(0)]
-        for rows in batches(jobs, [value], window):
-            jobs_seen += len(rows)
-            parts.append(rows["value"].drop_nulls().to_numpy().astype(np.float64, copy=False))
-        values = np.concatenate(parts)
+        values = np.concatenate(parts.pop(metric.name))
         found.append(
             Metric(
                 name=metric.name,
@@ -286,10 +288,12 @@ def _weighted_response(records: JobRecords) -> Found:
     several = _areas_of_several(jobs, tasks, resource)
     count, censored, total, weighted = 0, 0, 0.0, 0.0
     for batch in batches(jobs, columns, window):
-        rows = batch.join(several, on="job_id", how="left", maintain_order="left")
-        rows = rows.with_columns(pl.coalesce("area", "own").alias("area"))
-        ended = rows.select("area", "turnaround_time_s").drop_nulls()
-        weight, turnaround = ended["area"].to_numpy(), ended["turnaround_time_s"].to_numpy()
+        rows = batch
+        if len(several):
+            rows = rows.join(several, on="job_id", how="left", maintain_order="left")
+            rows = rows.with_columns(pl.coalesce("area", "own").alias("own"))
+        ended = rows.select("own", "turnaround_time_s").drop_nulls()
+        weight, turnaround = ended["own"].to_numpy(), ended["turnaround_time_s"].to_numpy()
         count, censored = count + len(ended), censored + len(rows) - len(ended)
         total += float(weight.sum())
         weighted += float((weight * turnaround).sum())
@@ -320,7 +324,8 @@ def _fairness(records: JobRecords) -> Found:
     seen = 0
     for rows in batches(records.jobs, columns, records.window):
         seen += len(rows)
-        known = rows.drop_nulls().filter(~pl.col("user").cast(pl.String).is_in(["-1", ""]))
+        nobody = "" if rows.schema["user"] == pl.String else -1
+        known = rows.drop_nulls().filter(pl.col("user") != nobody)
         for user, total, count in _by_group(known["user"], known["value"].to_numpy()):
             entry = sums.setdefault(user, [0.0, 0.0])
             entry[0] += total

@@ -24,6 +24,8 @@ from simkit.units import format_duration, quantity
 BATCH_ROWS = 1 << 16
 """Rows read at a time if one pass is enough. Sums are made in batches of this size, so that a
 metric does not depend on the number of threads."""
+READ_ROWS: Final = 4 * BATCH_ROWS
+"""Rows that are read from a file at once: to open it for each batch costs as much as the batch."""
 
 
 Better = Literal["high", "low"]
@@ -276,9 +278,11 @@ def batches(
 
     With a window, the rows are jobs, and only the jobs that count are returned.
     """
-    for offset in range(0, int(frame.select(pl.len()).collect().item()), BATCH_ROWS):
-        rows = frame.slice(offset, BATCH_ROWS)
-        yield (window.jobs(rows) if window else rows).select(columns).collect()
+    names = {n for c in columns for n in ([c] if isinstance(c, str) else c.meta.root_names())}
+    read = frame.select(sorted(names | ({"submit_time_s"} if window and window.trimmed else set())))
+    for offset in range(0, int(frame.select(pl.len()).collect().item()), READ_ROWS):
+        for rows in read.slice(offset, READ_ROWS).collect().iter_slices(BATCH_ROWS):
+            yield (window.jobs(rows.lazy()).collect() if window else rows).select(columns)
 
 
 def task_area(resource: str) -> pl.Expr:

@@ -289,17 +289,21 @@ def _asked(
 ) -> tuple[dict[str, float], int]:
     """Return the resource-seconds that the window's jobs ask for, and how many these jobs are."""
     area = dict.fromkeys(capacity, 0.0)
-    kept = window.jobs(jobs).select("job_id").collect()
     demand = ["job_id", *(task_area(name).alias(name) for name in area)]
-    for batch in batches(tasks, demand):
-        rows = (
-            batch.join(kept, on="job_id", how="semi", maintain_order="left")
-            if window.trimmed
-            else batch
-        )
-        for name in area:
-            area[name] += float(rows[name].to_numpy().sum())
+    if not window.trimmed:
+        for rows in batches(tasks, demand[1:]):
+            _add_up(area, rows)
+        return area, int(jobs.select(pl.len()).collect().item())
+    kept = window.jobs(jobs).select("job_id").collect()
+    for rows in batches(tasks, demand):
+        _add_up(area, rows.join(kept, on="job_id", how="semi", maintain_order="left"))
     return area, len(kept)
+
+
+def _add_up(area: dict[str, float], rows: pl.DataFrame) -> None:
+    """Add the columns of rows to sums of the same names."""
+    for name in area:
+        area[name] += float(rows[name].to_numpy().sum())
 
 
 def _held(allocations: pl.LazyFrame) -> Held:

@@ -18,7 +18,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
@@ -142,15 +142,21 @@ def simulate_alone(scenario: Path, engine: str, rounds: int) -> Alone:
     from simkit.experiment.experiment import replay as played
     from simkit.scenario.yaml_document import load_scenario
 
-    original, kernel_s = compiled._timelines, [0.0]
+    original, kernel_s = compiled._kernel, [0.0]
 
-    def timed(*given: Any) -> Iterator[Any]:
-        started = time.process_time()
-        timelines = list(original(*given))
-        kernel_s.append(time.process_time() - started)
-        return iter(timelines)
+    def timed(*given: Any, **more: Any) -> Any:
+        go_on = original(*given, **more)
+        kernel_s.append(0.0)
 
-    compiled._timelines = timed
+        def step(timeline: Any) -> bool:
+            started = time.process_time()
+            done: bool = go_on(timeline)
+            kernel_s[-1] += time.process_time() - started
+            return done
+
+        return step
+
+    compiled._kernel = timed
     experiment = prepare(load_scenario(scenario, overrides={"engine": engine}))
     assert experiment.engine.name == engine
     found = []

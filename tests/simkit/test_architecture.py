@@ -339,7 +339,7 @@ def who_imports(*packages: str) -> set[str]:
 
 KNOWN_TO: dict[str, set[str]] = {
     "simpy": {"simkit.engine.events"},
-    "numba": {"simkit.learners.common.compiled", "simkit.machine_code"},
+    "numba": {"simkit.machine_code"},
     "gymnasium": {
         "simkit.env", "simkit.gym.agent_view", "simkit.learners.lockstep.vector_env",
         "simkit.learners.lockstep.sb3",

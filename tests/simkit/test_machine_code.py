@@ -16,6 +16,7 @@ import numpy as np
 from simkit.machine_code import compiled, inner, records
 
 PAIR = np.dtype([("a", np.float64), ("b", np.int64)])
+TWICE = 2
 
 class Both(NamedTuple):
     pairs: Any
@@ -31,6 +32,18 @@ def total(both: Both, out: Any, negative: bool) -> bool:
         out[row] = -scaled(both, row) if negative else scaled(both, row)
     return len(out) > 2
 
+@compiled
+def weighed(table: Any, factor: float, row: int, out: Any) -> None:
+    for column in range(table.shape[1]):
+        out[column] = table[row, column] * factor * TWICE
+
+@compiled
+def largest(numbers: Any) -> int:
+    found = -1
+    for number in numbers:
+        found = max(found, number)
+    return found
+
 pairs = records(np.array([(1.5, 2), (2.5, 3)], PAIR))
 out, strided = np.zeros(2), np.zeros((2, 2))[:, 1]
 assert total(Both(pairs, 2.0), out, False) is False
@@ -38,6 +51,14 @@ assert out.tolist() == [3.0, 5.0]
 assert total(Both(pairs, 2.0), strided, True) is False
 assert strided.tolist() == [-3.0, -5.0]
 assert total(Both(pairs, 1.0), np.zeros(3), False) is True
+by_row, found = np.arange(6.0).reshape(2, 3), np.zeros(3)
+by_column = np.asfortranarray(by_row)
+for table in (by_row, by_column, np.repeat(by_row, 2, axis=1)[:, ::2]):
+    first, second = weighed.bound(table, 0.5), weighed.bound(-table, 0.5)
+    for bound, sign in ((first, 1), (second, -1), (first, 1)):
+        assert bound(1, found) is None
+        assert (found == sign * by_row[1] * TWICE / 2).all()
+assert largest(np.array([3, 7, 5])) == 7
 print("numba" in sys.modules)
 """
 
@@ -64,6 +85,43 @@ def test_code_is_made_once_and_then_loaded_without_numba(tmp_path: Path, program
     assert output(tmp_path, program) == "False"
     program.write_text(PROGRAM.replace("* both.factor", "* (both.factor + 0.0)"))
     assert output(tmp_path, program) == "True"  # its sources have changed
+    assert output(tmp_path, program) == "False"
+
+
+def test_a_number_that_is_imported_is_part_of_the_code(tmp_path: Path, program: Path) -> None:
+    numbers = program.parent / "numbers_.py"
+    program.write_text(PROGRAM.replace("TWICE = 2", "from numbers_ import TWICE"))
+    numbers.write_text("TWICE = 2")
+    assert output(tmp_path, program) == "True"
+    numbers.write_text("TWICE = 3 - 1")
+    assert output(tmp_path, program) == "False"
+    numbers.write_text("TWICE = 4")
+    assert output(tmp_path, program) == "True"
+
+
+GPU = """
+from simkit.machine_code import dispatcher, inner
+
+@inner
+def twice(x):
+    return 2 * x
+
+@inner
+def four_times(x):
+    return twice(twice(x))
+
+made = dispatcher(four_times)
+assert made(3.0) == 12.0 and len(made.nopython_signatures) == 1
+assert four_times("a") == "aaaa"  # as before
+print(type(made).__name__)
+"""
+
+
+def test_marked_functions_are_numbas_for_those_who_compile_for_others(
+    tmp_path: Path, program: Path
+) -> None:
+    program.write_text(GPU)
+    assert output(tmp_path, program) == "CPUDispatcher"
 
 
 def test_without_compiling_the_same_functions_are_python(tmp_path: Path, program: Path) -> None:
@@ -73,4 +131,5 @@ def test_without_compiling_the_same_functions_are_python(tmp_path: Path, program
 
 def test_a_cache_that_cannot_be_written_is_passed_over(tmp_path: Path, program: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert output(tmp_path / "file", program, HOME=str(tmp_path / "file")) == "True"
+    elsewhere = {"HOME": str(tmp_path / "file"), "TMPDIR": str(tmp_path)}
+    assert output(tmp_path / "file", program, **elsewhere) == "True"

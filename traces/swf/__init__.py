@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -157,6 +157,7 @@ IDS: Final = SWF.of_kind("id")
 """The fields that are whole numbers of up to 64 bits."""
 _JOBS: Final = ("job", "previous_job")
 _WIDTH: Final = len(FIELDS)
+_OTHER_BLANKS: Final = (b"\r", b"\t", b"\v", b"\f")
 
 
 @dataclass(frozen=True)
@@ -187,16 +188,18 @@ def swf_blocks(
     """
     filled: tuple[str, ...] = ()
     for block in text_blocks(path):
-        text, line = _rows(block, header, str(path))
-        longer = np.empty(0, np.int64)
-        blanks = int(np.count_nonzero(np.frombuffer(text, np.uint8) == ord(" ")))
-        right_width = blanks == (_WIDTH - 1) * len(line)
         unseen = [n for n in FIELDS if n in CHECKED or n not in (*NEEDED, *filled)]
         unasked = [name for name in unseen if name not in (*also, *filled)]
-        values = _parse(text, len(line), unseen) if right_width else None
-        if values is None:
-            text, line, longer = _cut_to_width(text, line, bad)
-            values = _parse(text, len(line), unseen) or _parse_slowly(text, line, unseen, bad)
+        longer = np.empty(0, np.int64)
+        if (values := _parse_clean(block, unseen)) is not None:
+            text, line = block.text, block.first_line + np.arange(len(values["job"]))
+        else:
+            text, line = _rows(block, header, str(path))
+            if text.count(b" ") == (_WIDTH - 1) * len(line):
+                values = _parse(text, len(line), unseen)
+            if values is None:
+                text, line, longer = _cut_to_width(text, line, bad)
+                values = _parse(text, len(line), unseen) or _parse_slowly(text, line, unseen, bad)
         good = bad.good(line)
         if not good.all():
             text, line = _some(text, good), line[good]
@@ -214,7 +217,7 @@ def _some(text: bytes, rows: Bools) -> bytes:
 
 def squeezed(text: bytes) -> bytes:
     """Return lines without blanks at their ends and with one blank between fields."""
-    for blank in (b"\r", b"\t", b"\v", b"\f"):
+    for blank in _OTHER_BLANKS:
         if blank in text:
             text = text.replace(blank, b" ")
     letters = np.frombuffer(text, np.uint8)
@@ -291,24 +294,45 @@ def _parse(text: bytes, rows: int, unseen: Sequence[str]) -> dict[str, Column] |
     return None
 
 
-def _as_numbers(
-    text: bytes, rows: int, ids: type[pl.Int64 | pl.Float64], unseen: Sequence[str]
-) -> dict[str, Column] | None:
-    """Return the columns, those of `IDS` read as this type; None if they are not all of it."""
+def _parse_clean(block: Block, unseen: Sequence[str]) -> dict[str, Column] | None:
+    """Return the columns of a block as it stands; None if it is more than rows of 18 numbers.
+
+    What has no empty field, in no row more than 18, and 17 blanks a row has 18 in each row, with
+    one blank between: it need not be squeezed.
+    """
+    text = block.text
+    rows = text.count(b"\n")
+    if text.count(b" ") != (_WIDTH - 1) * rows or any(one in text for one in _OTHER_BLANKS):
+        return None
+    frame = _read(text, pl.Int64, FIELDS)
+    if frame is None or frame.height != rows or any(frame.null_count().row(0)):
+        return None
+    return {name: frame[name].to_numpy() for name in (*NEEDED, *unseen)}
+
+
+def _read(text: bytes, ids: type[pl.Int64 | pl.Float64], names: Iterable[str]) -> Any:
+    """Return the frame of some fields, null where they hold no number; None for other lines."""
     schema: dict[str, Any] = dict.fromkeys(FIELDS, pl.Float64) | dict.fromkeys(IDS, ids)
     try:
-        frame = pl.read_csv(
+        return pl.read_csv(
             text,
             has_header=False,
             separator=" ",
             quote_char=None,
-            columns=sorted(FIELDS.index(name) for name in {*NEEDED, *unseen}),
+            columns=sorted(map(FIELDS.index, names)),
             schema=schema,
             ignore_errors=True,
         )
     except pl.exceptions.PolarsError:
         return None
-    if frame.height != rows or any(frame.select(NEEDED).null_count().row(0)):
+
+
+def _as_numbers(
+    text: bytes, rows: int, ids: type[pl.Int64 | pl.Float64], unseen: Sequence[str]
+) -> dict[str, Column] | None:
+    """Return the columns, those of `IDS` read as this type; None if they are not all of it."""
+    frame = _read(text, ids, {*NEEDED, *unseen})
+    if frame is None or frame.height != rows or any(frame.select(NEEDED).null_count().row(0)):
         return None
     columns = {name: frame[name].to_numpy() for name in (*NEEDED, *unseen)}
     if ids == pl.Int64:

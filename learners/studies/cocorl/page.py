@@ -14,7 +14,7 @@ from simkit.learners.studies.cocorl.trainings import HALF, SHARES
 from simkit.learners.studies.green.judge import HEURISTICS, THRESHOLDS, threshold_of
 from simkit.learners.studies.green.trainings import drawn
 from simkit.learners.studies.pictures import Figure, empty_figure, line, panel, picture
-from simkit.learners.studies.results import COLUMNS, Best, Results
+from simkit.learners.studies.results import COLUMNS, Results
 
 LOADS: Final = ("20", "40", "60", "80", "100", "120")
 """Loads of figures 6.4 to 6.8, in percent: the cases."""
@@ -23,7 +23,6 @@ TRAINED: Final = LOADS[-1]
 AT_LOAD: Final = "seed=0"
 """The agents that are judged at all loads."""
 THRESHOLD_RULES: Final = tuple(map(threshold_of, THRESHOLDS))
-BEST: Final = {"best threshold rule": Best("value", THRESHOLD_RULES, highest=True)}
 FRONTIER: Final[Mapping[str, str]] = {
     "ppo": "no limit", "half-of-ppo": "50 %",
     **{f"limit-{100 * share:.0f}": f"{100 * share:.0f} %" for share in SHARES},
@@ -129,7 +128,7 @@ def surely_above(results: Results) -> int:
 
 def surely_below(results: Results) -> int:
     """Return how many agents are surely below it."""
-    return sum(gap.high is not None and gap.high < 0 for gap in _over_equal(results, FRONTIER))
+    return sum(gap.surely_below(0.0) for gap in _over_equal(results, FRONTIER))
 
 
 def at_par(results: Results, arm: str) -> bool:

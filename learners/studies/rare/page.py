@@ -6,20 +6,21 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from simkit.analysis.plot_style import COLOURS
-from simkit.learners.studies.green.judge import HEURISTICS, THRESHOLDS, threshold_of
+from simkit.learners.studies.green import judge as green
+from simkit.learners.studies.green.judge import HEURISTICS
 from simkit.learners.studies.pictures import Mark, line, panel, picture
 from simkit.learners.studies.rare.judge import SIZES, within_12_h
 from simkit.learners.studies.results import Best, Results
 
 _NAMED: Final = {"heuristics": tuple(HEURISTICS), "QoS and SJF": ("qos", "sjf")}
 RULES: Final = {
-    "threshold rule": tuple(map(threshold_of, THRESHOLDS)),
     **_NAMED,
     **{within_12_h(name): tuple(map(within_12_h, rules)) for name, rules in _NAMED.items()},
 }
-"""Name → the rules that a claim names; where late jobs leave, only the threshold rule whose θ was
-chosen on other streams is judged."""
-BEST: Final = {name: Best("value", rules, highest=True) for name, rules in RULES.items()}
+"""Name → the rules that a claim names."""
+BEST: Final = {
+    **green.BEST, **{name: Best("value", rules, highest=True) for name, rules in RULES.items()},
+}  # fmt: skip
 LEAVE: Final = "leave, 10 units"
 LEAST_GAIN: Final = 3.0
 """Points over the order by quality of service that agents must reach where late jobs leave."""

@@ -13,7 +13,7 @@ from trainings import SMALLEST
 from simkit.errors import ScenarioError
 from simkit.learners import recipes
 from simkit.learners.common.arguments import check_device
-from simkit.learners.common.compiled import without_gpu
+from simkit.learners.common.gpu import without_gpu
 
 SIMULATED = """
 import numpy as np

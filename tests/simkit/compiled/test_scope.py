@@ -29,6 +29,12 @@ POOL = Cluster.pool({"processors": 4.0})
 WINDOW = Maintenance(1.0, 2.0, 0, (1.0,))
 
 
+def two_pools(**limits: float) -> Cluster:
+    """Return two pools that take all jobs, the first of which has limits."""
+    parts = Partition("a", machines=(0,), **limits), Partition("b", machines=(1,))
+    return Cluster(("processors",), ("a", "b"), np.full((2, 1), 4.0), parts)
+
+
 def run_of(engine: str, **keys: Any) -> simkit.Run:
     return simkit.simulate({**SMALL, "engine": engine, **keys})
 
@@ -56,7 +62,7 @@ def test_the_engine_changes_neither_digest_nor_portable_scenario() -> None:
     [
         ({"workload": make_jobs((0.0, a_bag(3, 5.0)))}, "instances that start one by one"),
         ({"cluster": Cluster(("processors",), ("a", "b"), np.full((2, 1), 4.0))}, "2 machines"),
-        ({"cluster": pool(4, Partition("all", max_waiting_per_user=2))}, "how many jobs of a user"),
+        ({"cluster": two_pools(max_waiting_per_user=2)}, "decide which of several partitions"),
         ({"cluster": pool(4, maintenance=(replace(WINDOW, every_s=9.0),))}, "maintenance recurs"),
         (
             {"cluster": pool(4, maintenance=(replace(WINDOW, running="requeue"),))},

@@ -11,7 +11,7 @@ from typing import Any, Final
 import polars as pl
 
 from simkit.learners.studies.green.circumstances import Circumstances, Power
-from simkit.learners.studies.green.judge import BEST, METRICS, best_threshold
+from simkit.learners.studies.green.judge import METRICS, best_threshold
 from simkit.learners.studies.green.trainings import (
     FULL,
     LATE_LEAVE,
@@ -96,5 +96,5 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
 
 STUDY: Final = Study(
     "rare", FULL, replace(QUICK, hours=100), measure, page=page, pictures={"rare": page.draw},
-    best=BEST,
+    best=page.BEST,
 )  # fmt: skip

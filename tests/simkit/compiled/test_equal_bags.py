@@ -9,11 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from bag_scenarios import ESTIMATES, FITNESS, ORDERS, drawn_bags
+from pool_scenarios import Scenario
 from trace_files import real_file
 
 import simkit
+from simkit.traces.alibaba2017 import read_machine_events
+from simkit.traces.task_table import read_task_table
+from simkit.workload.cluster import Cluster
 
 SEEDS = 2000
 PART = 50
@@ -67,5 +72,22 @@ def test_a_whole_trace(fitness: str) -> None:
     }
     runs = [simkit.simulate({**scenario, "engine": name}) for name in ("compiled", "simpy")]
     assert runs[0].info["engine"]["name"] == "compiled"
+    assert runs[0].allocations["count"].sum() == 2_551_075
+    assert runs[0].digest == runs[1].digest
+
+
+@pytest.mark.slow
+def test_a_whole_trace_whose_instances_have_times_of_their_own() -> None:
+    workload = read_task_table(real_file("alibaba", "cloudsimpy_jobs.csv.gz")).workload
+    events = read_machine_events(real_file("alibaba", "server_event.csv"))
+    mean = np.repeat(workload.run_time_s, workload.instances)
+    own = np.random.default_rng(0).exponential(mean)
+    capacity = events.capacity[events.kind == "add"]
+    one = Scenario(
+        workload.with_columns(instance_run_time_s=own),
+        Cluster(("cpu", "mem"), tuple(map(str, range(len(capacity)))), capacity),
+        {"policy": {"fitness": "first-fit"}},
+    )
+    runs = [one.played(name) for name in ("compiled", "simpy")]
     assert runs[0].allocations["count"].sum() == 2_551_075
     assert runs[0].digest == runs[1].digest

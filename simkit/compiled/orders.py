@@ -1,4 +1,4 @@
-"""The numbers by which jobs are ordered, from the formulas of `simkit.policy.formulas`."""
+"""The numbers by which jobs are ordered and machines chosen, by `simkit.policy.formulas`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ from simkit.machine_code import compiled, inner
 from simkit.policy import formulas
 from simkit.units import ENDLESS_S, TIME_GRID
 
-__all__ = ["KEPT", "Order", "key_at", "key_of", "take_run_time", "write_keys"]
+__all__ = [
+    "KEPT", "PART", "Order", "key_at", "key_of", "score_of", "sum_of", "take_run_time",
+    "write_keys",
+]  # fmt: skip
 
 KEPT: Final = -1
 """Stands for a formula: the key is there already."""
+_SUMMED: Final = 128  # numbers that NumPy adds up eight by eight; more are divided
 _LEAST_S: Final = 10.0  # as in `RecentRunTimes`
 
 Formula = Callable[..., Any]
@@ -62,6 +66,10 @@ def _by_number(formulas: Sequence[Formula]) -> Formula:
 
 _fixed_key: Final = _by_number(formulas.FIXED)
 _changing_key: Final = _by_number(formulas.CHANGING)
+score_of: Final = _by_number(formulas.MACHINE)
+"""Takes the number of a formula of `formulas.MACHINE` and its arguments."""
+for _formula in (formulas.aligned, formulas.mixed):
+    inner(_formula)
 
 
 @inner
@@ -111,3 +119,69 @@ def take_run_time(order: Order, user: int, run_s: float) -> None:
         order.recent[user, 2] = order.recent[user, 1]
         order.recent[user, 1] = run_s
         order.recent[user, 0] += 1
+
+
+PART: Final = np.dtype([
+    ("begin", np.int64), ("count", np.int64), ("state", np.int64), ("sum", np.float64),
+])  # fmt: skip
+"""A part of the numbers to be added up, and the sum of its first half."""
+
+
+@inner
+def sum_of(numbers: Floats, count: int, parts: Any) -> float:
+    """Return the sum of the first numbers, to the bit what NumPy's `sum` returns: pairwise."""
+    parts[0].begin, parts[0].count, parts[0].state = 0, count, 0
+    depth, total = 0, 0.0
+    while True:
+        part = parts[depth]
+        if part.state == 0 and part.count > _SUMMED:
+            part.state = 1
+            half = part.count // 2
+            half -= half % 8
+            _divide(parts, depth, part.begin, half)
+            depth += 1
+            continue
+        if part.state == 0:
+            total = _sum_of_block(numbers, part.begin, part.count)
+        elif part.state == 1:
+            part.sum, part.state = total, 2
+            half = part.count // 2
+            half -= half % 8
+            _divide(parts, depth, part.begin + half, part.count - half)
+            depth += 1
+            continue
+        else:
+            total = part.sum + total
+        if depth == 0:
+            return total
+        depth -= 1
+
+
+@inner
+def _divide(parts: Any, depth: int, begin: int, count: int) -> None:
+    """Let a part of a part be added up next."""
+    below = parts[depth + 1]
+    below.begin, below.count, below.state = begin, count, 0
+
+
+@inner
+def _sum_of_block(numbers: Floats, begin: int, count: int) -> float:
+    """Return the sum of at most 128 numbers, eight by eight."""
+    total = 0.0
+    done = count - count % 8
+    if done > 0:
+        a, b, c, d = numbers[begin], numbers[begin + 1], numbers[begin + 2], numbers[begin + 3]
+        e, f, g, h = numbers[begin + 4], numbers[begin + 5], numbers[begin + 6], numbers[begin + 7]
+        for row in range(begin + 8, begin + done, 8):
+            a += numbers[row]
+            b += numbers[row + 1]
+            c += numbers[row + 2]
+            d += numbers[row + 3]
+            e += numbers[row + 4]
+            f += numbers[row + 5]
+            g += numbers[row + 6]
+            h += numbers[row + 7]
+        total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+    for row in range(begin + done, begin + count):
+        total += numbers[row]
+    return total

@@ -11,23 +11,16 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from simkit.arrays import Floats
-from simkit.compiled import heap
+from simkit.arrays import Floats, Ints
+from simkit.compiled import trees
 from simkit.compiled.releases import Releases, add, no_releases, remove
-from simkit.compiled.users import (
-    Users,
-    is_let_in,
-    is_refused,
-    next_let_in,
-    waits_no_more,
-)
 from simkit.machine_code import inner, records
 from simkit.policy.estimates import corrected
 from simkit.units import TIME_GRID
 
 __all__ = [
-    "ARRIVED", "CHANGE", "FREED", "JOB", "Pools", "begin", "end_due", "is_last_change",
-    "next_instant", "note", "start", "submit",
+    "ARRIVED", "CHANGE", "FREED", "JOB", "Pools", "Users", "begin", "end_due", "is_last_change",
+    "next_instant", "no_users", "note", "start", "submit",
 ]  # fmt: skip
 
 JOB: Final = np.dtype([
@@ -69,6 +62,32 @@ let in since the last submission; how many corrections and wake-ups are to come;
 has changed since the last decision; rows of the timeline; changes of capacity that have come."""
 
 _corrected: Any = inner(corrected)
+
+
+_NOBODY: Final = -1
+ACCOUNT: Final = np.dtype([
+    ("waiting", np.int64), ("let_in", np.int64), ("first", np.int64), ("last", np.int64),
+])  # fmt: skip
+"""How many jobs of a user have not started, let in or not; how many are let in that have not ended;
+the first and the last that is held."""
+
+
+class Users(NamedTuple):
+    """The accounts of U users in P pools; both are 0 if nothing is limited.
+
+    The rules are those of `simkit.engine.held_back.UserLimits`: at most so many jobs of a user wait
+    in a pool, others are refused; and at most so many are let in at a time, the first submitted
+    first. A job without a user is not limited.
+    """
+
+    most_waiting: Floats
+    """(P,) most jobs of a user that wait at a time."""
+    most: Floats
+    """(P,) most jobs of a user that are let in at a time."""
+    account: Any
+    """(P, U)"""
+    following: Ints
+    """(J,) the job that is held behind each."""
 
 
 class Pools(NamedTuple):
@@ -128,12 +147,12 @@ def begin(
         records(job),
         pool,
         records(np.zeros(1, NOW)),
-        records(np.empty(count, heap.ENTRY)),
+        records(np.empty(count, trees.ENTRY)),
         np.empty(count, np.int64),
         records(np.empty(count, OVER)),
         records(change),
         no_releases(pool["jobs"] if looks_ahead else np.zeros(len(capacity), np.int64)),
-        records(np.empty(count if len(additions) > 0 else 0, heap.ENTRY)),
+        records(np.empty(count if len(additions) > 0 else 0, trees.ENTRY)),
         users,
         np.empty(count, np.int64),
         np.zeros((learned_users, 1 + learns_from)),
@@ -174,7 +193,7 @@ def start(pools: Pools, job: int, time: float) -> None:
     one.start = time
     one.expected_end = time + one.estimate
     pools.started[now.started] = job
-    heap.push(pools.end, now.running, ends, now.started)
+    trees.push(pools.end, now.running, ends, now.started)
     now.started += 1
     now.running += 1
     pools.pool[one.pool].free -= one.demand
@@ -190,7 +209,7 @@ def _correct_at_end(pools: Pools, job: int, time: float, ends: float) -> None:
     """Correct the estimate when its expected end comes, unless the job will have ended by then."""
     due = max(pools.job[job].expected_end, time)
     if due < ends:
-        heap.push(pools.correction, pools.now[0].corrections, due, job)
+        trees.push(pools.correction, pools.now[0].corrections, due, job)
         pools.now[0].corrections += 1
 
 
@@ -202,7 +221,7 @@ def end_due(pools: Pools, time: float) -> int:
     """
     now, ended = pools.now[0], 0
     while now.running > 0 and pools.end[0].time == time:
-        job = pools.started[heap.pop(pools.end, now.running)]
+        job = pools.started[trees.pop(pools.end, now.running)]
         one = pools.job[job]
         now.running -= 1
         pools.pool[one.pool].free += one.demand
@@ -225,7 +244,7 @@ def end_due(pools: Pools, time: float) -> int:
         now.passed += 1
         now.changed = 1
     while now.corrections > 0 and pools.correction[0].time == time:
-        job = heap.pop(pools.correction, now.corrections)
+        job = trees.pop(pools.correction, now.corrections)
         now.corrections -= 1
         _correct(pools, job, time)
     return ended
@@ -318,3 +337,60 @@ def note(pools: Pools, timeline: Any, time: float) -> None:
         row.free += one.free
     now.noted += 1
     now.changed = 0
+
+
+def no_users(job: Any, most_waiting: Floats, most: Floats) -> Users:
+    """Return empty accounts; (P,) are the limits of the pools, infinite for none."""
+    if np.isinf(most_waiting).all() and np.isinf(most).all():
+        most_waiting, most, job = most_waiting[:0], most[:0], job[:0]
+    users = int(job["user"].max(initial=-1)) + 1
+    account = records(np.zeros((len(most), users), ACCOUNT))
+    account["first"] = _NOBODY
+    return Users(most_waiting, most, account, np.full(len(job), _NOBODY))
+
+
+@inner
+def is_refused(users: Users, pool: int, user: int) -> bool:
+    """Return whether too many jobs of a user wait in a pool for another to be submitted."""
+    if len(users.most) == 0 or user < 0:
+        return False
+    return users.account[pool, user].waiting >= users.most_waiting[pool]  # type: ignore[no-any-return]
+
+
+@inner
+def is_let_in(users: Users, pool: int, user: int, job: int) -> bool:
+    """Take in a job at its submission; return whether it may start, else it is held."""
+    if len(users.most) == 0 or user < 0:
+        return True
+    one = users.account[pool, user]
+    one.waiting += 1
+    if one.let_in < users.most[pool]:
+        one.let_in += 1
+        return True
+    if one.first == _NOBODY:
+        one.first = job
+    else:
+        users.following[one.last] = job
+    one.last = job
+    return False
+
+
+@inner
+def waits_no_more(users: Users, pool: int, user: int) -> None:
+    """Take note that a job starts."""
+    if len(users.most) > 0 and user >= 0:
+        users.account[pool, user].waiting -= 1
+
+
+@inner
+def next_let_in(users: Users, pool: int, user: int) -> int:
+    """Take note that a job that was let in has ended; return who is let in for it, or -1."""
+    if len(users.most) == 0 or user < 0:
+        return _NOBODY
+    one = users.account[pool, user]
+    job = one.first
+    if job == _NOBODY:
+        one.let_in -= 1
+    else:
+        one.first = users.following[job]
+    return job  # type: ignore[no-any-return]

@@ -18,32 +18,30 @@ from simkit.arrays import Bools, Floats, Ints, stream
 from simkit.compiled import replay_changing, replay_fixed, replay_planned
 from simkit.compiled.orders import KEPT, Order, write_keys
 from simkit.compiled.plan import Plan, no_plan
-from simkit.compiled.pools import CHANGE, JOB, ROW, Pools, begin
+from simkit.compiled.pools import CHANGE, JOB, ROW, Pools, Users, begin, no_users
 from simkit.compiled.replay_changing import no_line
 from simkit.compiled.replay_fixed import Queue, no_gaps, no_queue
 from simkit.compiled.replay_planned import no_places
-from simkit.compiled.users import Users, no_users
 from simkit.engine.bookkeeping import BY_LIMIT, capacity_event
 from simkit.engine.held_back import UserLimits, too_many_wait
 from simkit.engine.recorder import CHUNK, EventRow, Outcome, Recorder, Status
 from simkit.engine.submission import BLOCK, Submission
 from simkit.machine_code import records
 from simkit.policy import Policy, SystemInfo
+from simkit.policy.declared import NUMBERS, ChangingForm, PoolRule
 from simkit.policy.estimates import CORRECTIONS, Correction, Predictor, UserMean
-from simkit.policy.pool_rule import NUMBERS, ChangingForm, PoolRule
 from simkit.rules import Rules
 from simkit.sections import or_infinite
 from simkit.workload import Workload
 from simkit.workload.capacity import MachineCapacity
 from simkit.workload.cluster import Cluster
 
-__all__ = ["PoolRun", "replay_pool"]
+__all__ = ["Decisions", "Replayed", "in_order", "parts_of", "replay_pool"]
 
-_FIELDS: Final = ROW.names or ()
 _TIME: Final = itemgetter(0)  # of an event
 
 
-class PoolRun(NamedTuple):
+class Replayed(NamedTuple):
     """What a compiled replay did."""
 
     decisions_made: int
@@ -63,7 +61,7 @@ def replay_pool(
     correction: Correction = "none",
     seed: int = 0,
     after_part: Callable[[float], None] = lambda _now: None,
-) -> PoolRun | None:
+) -> Replayed | None:
     """Replay a workload that is in scope, and write its rows.
 
     Returns None if it goes on for longer than the rules' simulated time; what it has written so far
@@ -95,7 +93,8 @@ def replay_pool(
         recorder.routed = names, job["pool"].copy()
     rows = _Rows(recorder, submission, cluster, job, killed, np.array(machines))
     decisions, over, now = 0, 0, first_s
-    for timeline, ended in _parts(pools, go_on):
+    for timeline in parts_of(pools.now, go_on, ROW, "over"):
+        ended = pools.over[: int(pools.now["over"][0])]
         now = float(timeline["time"][-1])
         if now > last_s:
             return None
@@ -105,17 +104,27 @@ def replay_pool(
     if over < len(job):
         return None
     rows.close()
-    return PoolRun(decisions, now if decisions else 0.0)
+    return Replayed(decisions, now if decisions else 0.0)
 
 
-def _parts(pools: Pools, go_on: Callable[[Any], bool]) -> Iterator[tuple[Any, Any]]:
-    """Replay everything; yield in parts the timeline and what is over, good until the next part."""
-    timeline, done = records(np.empty(2 * CHUNK, ROW)), False
+def parts_of(
+    now: Any, go_on: Callable[[Any], bool], row: np.dtype[Any], *counts: str
+) -> Iterator[Any]:
+    """Replay everything; yield the timeline in parts, each good until the next one.
+
+    Args:
+        now: (1,) how many rows are `noted`, and `counts`: all of the part, so from 0 in each.
+        go_on: writes a part of the timeline, until it is full or everything is over: then True.
+        row: a row of the timeline, whose first field is ``time``.
+        counts: names of fields.
+    """
+    timeline, done = records(np.empty(2 * CHUNK, row)), False
     while not done:
-        pools.now["noted"] = pools.now["over"] = 0
+        for name in ("noted", *counts):
+            now[name] = 0
         done = go_on(timeline)
-        if noted := int(pools.now["noted"][0]):
-            yield timeline[:noted], pools.over[: int(pools.now["over"][0])]
+        if noted := int(now["noted"][0]):
+            yield timeline[:noted]
 
 
 class _FullAccounts(UserLimits):
@@ -283,7 +292,7 @@ class _Rows:
     ) -> None:  # fmt: skip
         self._recorder, self._submission = recorder, submission
         self._job, self._killed, self._machine = job, killed, machine
-        self._changes = deque(_resized(cluster))
+        self._decisions = Decisions(recorder, cluster)
 
     def write(self, timeline: Any, over: Any) -> None:
         """Write the next rows.
@@ -292,32 +301,16 @@ class _Rows:
             timeline: (D,) as `pools.ROW`, at least one, up to the end of an instant.
             over: (n,) as `pools.OVER`, what was over by then.
         """
-        events = [*self._write_timeline(timeline)]
+        events = [*self._decisions.write(timeline)]
         for first in range(0, len(over), CHUNK):
             events += self._write_ends(over[first : first + CHUNK])
-        self._recorder.events += sorted(events, key=_TIME)  # changes of capacity stay first
+        self._recorder.events += in_order(events)
         self._recorder.flush()
 
     def close(self) -> None:
         """Write what is left: changes of capacity after the last decision, and all tables."""
-        self._recorder.events += [change.event for change in self._changes]
+        self._recorder.events += self._decisions.left()
         self._recorder.close()
-
-    def _write_timeline(self, timeline: Any) -> Iterator[EventRow]:
-        """Write rows; yield the changes of capacity, each before the first row of its instant."""
-        changes, recorder = self._changes, self._recorder
-        while changes and changes[0].time <= timeline["time"][-1]:
-            rows = int(np.searchsorted(timeline["time"], changes[0].time))
-            self._write_decisions(timeline[:rows])
-            timeline, change = timeline[rows:], changes.popleft()
-            recorder.change_capacity([recorder.capacity[0] + change.more])
-            yield change.event
-        self._write_decisions(timeline)
-
-    def _write_decisions(self, timeline: Any) -> None:
-        if len(timeline) and self._recorder.keeps_timeline:
-            columns = (np.ascontiguousarray(timeline[name]) for name in _FIELDS)
-            self._recorder.write("timeline", *columns)
 
     def _write_ends(self, over: Any) -> list[EventRow]:
         """Write the allocation, the task and the job of each; return the refusals."""
@@ -367,25 +360,62 @@ class _Rows:
             yield float(time[place]), "rejected", job, -1, -1, text
 
 
+def in_order(events: Sequence[EventRow]) -> list[EventRow]:
+    """Return events by time; of one instant, those that are given first stay first."""
+    return sorted(events, key=_TIME)
+
+
+class Decisions:
+    """Writes the timeline of a replay part by part, and the changes of capacity between its rows.
+
+    Args:
+        recorder: to which it goes.
+        cluster: all of whose changes are known ahead.
+    """
+
+    def __init__(self, recorder: Recorder, cluster: Cluster) -> None:
+        self._recorder, self._changes = recorder, deque(_resized(cluster))
+
+    def write(self, timeline: Any) -> Iterator[EventRow]:
+        """Write rows; yield the changes of capacity, each before the first row of its instant."""
+        changes, recorder = self._changes, self._recorder
+        while changes and changes[0].time <= timeline["time"][-1]:
+            rows = int(np.searchsorted(timeline["time"], changes[0].time))
+            self._write(timeline[:rows])
+            timeline, change = timeline[rows:], changes.popleft()
+            totals = zip(recorder.capacity, change.more, strict=True)
+            recorder.change_capacity([amount + more for amount, more in totals])
+            yield change.event
+        self._write(timeline)
+
+    def left(self) -> list[EventRow]:
+        """Return the changes of capacity after the last decision."""
+        return [change.event for change in self._changes]
+
+    def _write(self, timeline: Any) -> None:
+        if len(timeline) and self._recorder.keeps_timeline:
+            names = timeline.dtype.names
+            self._recorder.write("timeline", *(np.ascontiguousarray(timeline[n]) for n in names))
+
+
 class _Resized(NamedTuple):
-    """A pool that has become larger or smaller."""
+    """A machine that has become larger or smaller."""
 
     time: float
-    more: float
-    """How much larger, below 0 if it has become smaller."""
+    more: list[float]
+    """(R,) how much larger it is, below 0 if it has become smaller."""
     event: EventRow
 
 
 def _resized(cluster: Cluster) -> Iterator[_Resized]:
     """Yield the changes of capacity as they are recorded, without those that change nothing."""
-    machines, had = MachineCapacity(cluster.capacity), cluster.capacity[:, 0].copy()
+    machines, capacity = MachineCapacity(cluster.capacity), cluster.capacity.tolist()
     for change in cluster.known_changes():
         machines.change(change)
-        (has,) = machines.of(change.machine)
-        more = has - float(had[change.machine])
-        if more:
-            had[change.machine] = has
+        had, has = capacity[change.machine], machines.of(change.machine)
+        if has != had:
+            capacity[change.machine] = has
             facts = {"running": change.running, "cause": change.cause}
-            capacity = dict(zip(cluster.resources, (has,), strict=True))
-            event = capacity_event(change.time_s, change.machine, capacity, facts)
-            yield _Resized(change.time_s, more, event)
+            named = dict(zip(cluster.resources, has, strict=True))
+            event = capacity_event(change.time_s, change.machine, named, facts)
+            yield _Resized(change.time_s, [b - a for a, b in zip(had, has, strict=True)], event)

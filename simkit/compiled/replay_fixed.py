@@ -27,7 +27,7 @@ from simkit.compiled.pools import (
     submit,
 )
 from simkit.compiled.releases import when_freed
-from simkit.compiled.waiting import (
+from simkit.compiled.trees import (
     Waiting,
     first_fitting,
     first_waiting,

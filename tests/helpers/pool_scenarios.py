@@ -29,7 +29,7 @@ ESTIMATES: Final[tuple[Any, ...]] = (
 )  # fmt: skip
 
 
-class PoolScenario(NamedTuple):
+class Scenario(NamedTuple):
     """What a run is made of."""
 
     workload: Workload
@@ -46,7 +46,7 @@ class PoolScenario(NamedTuple):
         )
 
 
-def drawn(seed: int) -> PoolScenario:
+def drawn(seed: int) -> Scenario:
     """Return a random run: a few or many jobs, often at one instant, often overloaded."""
     rng = np.random.default_rng(seed)
     jobs, size = int(rng.choice([1, 5, 30, 120])), int(rng.choice([1, 4, 16, 100]))
@@ -79,7 +79,7 @@ def drawn(seed: int) -> PoolScenario:
     cluster = _cluster(rng, size, pools)
     if rng.random() < 0.4:
         cluster = replace(cluster, maintenance=_maintenance(rng, cluster, submit[-1] + 60.0))
-    return PoolScenario(workload, cluster, overrides)
+    return Scenario(workload, cluster, overrides)
 
 
 def _maintenance(

@@ -13,12 +13,12 @@ import numpy as np
 
 from simkit.agent.encoder import Numbers
 from simkit.arrays import Bools, Floats, Ints
+from simkit.compiled.orders import none_seen
 from simkit.learners.pools.state import (
     ACTIVE,
     COUNTS,
     ENDED,
     FREE,
-    LAST,
     NOW,
     NUMBERS,
     SLACK,
@@ -64,8 +64,8 @@ ITEM: Final = 7
 """Numbers of a job: there, fits, wait, estimate, request, instances, priority."""
 
 
-NOBODY: Final = np.zeros((0, LAST))
-"""The last run times of no users."""
+NOBODY: Final = none_seen(0)
+"""Users are not told apart: nothing here predicts."""
 
 
 class Table(NamedTuple):

@@ -56,7 +56,9 @@ def with_summary(
         logits[decision, score * shape.items + place] = scores[:found, score]
     summary = torch.cat((mean_of_places, torch.relu(context)), dim=-1)
     if shape.others:
-        logits[:, scored:] = _product(scorer.other_score, torch.relu(_product(scorer.other, summary))).numpy()
+        logits[:, scored:] = _product(
+            scorer.other_score, torch.relu(_product(scorer.other, summary))
+        ).numpy()
     return torch.from_numpy(logits), summary
 
 

@@ -36,11 +36,10 @@ from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
 from simkit.policy.claims import Claims
-from simkit.policy.declared import Signals, declared_signals
+from simkit.policy.declared import PoolRule, Signals, declared_signals, pool_rule_of
 from simkit.policy.kept_profile import KeptProfile, News
 from simkit.policy.lane import ChangingOrder, Entry, Lane, Order, Passing
 from simkit.policy.ordered import OrderedPolicy, resumptions
-from simkit.policy.pool_rule import PoolRule, rule_of
 from simkit.policy.profile import Hold, PoolProfile, Profile
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Allocation, Task, at_most, instances_on
@@ -286,8 +285,8 @@ class ConservativePolicy(OrderedPolicy):
     def signals(self) -> Signals | None:
         return declared_signals(self.order)
 
-    def pool_rule(self) -> PoolRule | str:
-        return rule_of(self, ConservativePolicy, "all, by start" if self._by_start else "all")
+    def decision_rule(self) -> PoolRule | str:
+        return pool_rule_of(self, ConservativePolicy, "all, by start" if self._by_start else "all")
 
     @property
     def passing(self) -> Passing:

@@ -29,10 +29,9 @@ from simkit.policy.claims import (
     look_ahead,
     profile_around,
 )
-from simkit.policy.declared import NO_SIGNALS, Signals, declared_signals
+from simkit.policy.declared import NO_SIGNALS, Overtaking, Signals, declared_signals
 from simkit.policy.lane import LONG, ChangingOrder, Lane, Order, Passing, by_estimate
 from simkit.policy.ordered import OrderedPolicy, resumptions
-from simkit.policy.pool_rule import Overtaking
 from simkit.policy.room import PlacementRule, total_usable
 from simkit.policy.task import Task
 
@@ -59,7 +58,7 @@ class Easy:
 
     @property
     def overtaking(self) -> Overtaking:
-        """Who may pass the head, for the policy's `pool_rule`."""
+        """Who may pass the head, for the policy's `decision_rule`."""
         return "head, shortest first" if self._shortest_first else "head"
 
     def __init__(self, order: Literal["queue", "sjf"] = "queue") -> None:

@@ -20,14 +20,15 @@ that a machine lacks counts as 0 in packing, and is left out elsewhere.
 from __future__ import annotations
 
 from math import isfinite
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from simkit.arrays import Floats, Ints, row_sums
 from simkit.errors import ScenarioError
-from simkit.policy import State, SystemInfo
-from simkit.policy.declared import NO_SIGNALS
+from simkit.policy import State, SystemInfo, formulas
+from simkit.policy.declared import NO_SIGNALS, MachineForm, PairForm
 from simkit.policy.fitness import MachineFitness, MachineTaskPairs
 from simkit.policy.remaining_work import WorkFitness
 from simkit.policy.room import Split
@@ -41,6 +42,7 @@ class FirstFit(MachineFitness):
     reads_estimates = False
     fills = True
     by_row = True
+    form = MachineForm()
 
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
         """Return equal scores, so that the lowest row wins."""
@@ -60,6 +62,7 @@ class BestFit(MachineFitness):
     reads_estimates = False
     fills = True
     by_state = True
+    form = MachineForm(formulas.least_left)
     _sign = -1.0
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
@@ -67,9 +70,7 @@ class BestFit(MachineFitness):
         self._largest = info.capacity.max(axis=0)
 
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
-        asked = np.flatnonzero(task.request)
-        scores: Floats = self._sign * (free[:, asked] / self._largest[asked]).sum(axis=1)
-        return scores
+        return _by_formula(self, task, free, capacity, self._largest)
 
     def order(self, task: Task, free: Floats, capacity: Floats, fitting: Ints) -> Ints:
         asked = np.flatnonzero(task.request)
@@ -86,6 +87,7 @@ class WorstFit(BestFit):
     """The machine with the most left over: spreads tasks. Measured as for `BestFit`."""
 
     fills = False
+    form = MachineForm(formulas.most_left)
     _sign = 1.0
 
 
@@ -98,9 +100,10 @@ class Spread(MachineFitness):
 
     reads_estimates = False
     by_state = True
+    form = MachineForm(formulas.emptiest)
 
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
-        return _free_share(free, capacity)
+        return _by_formula(self, task, free, capacity)
 
 
 class Stack(MachineFitness):
@@ -109,9 +112,10 @@ class Stack(MachineFitness):
     reads_estimates = False
     fills = True
     by_state = True
+    form = MachineForm(formulas.fullest)
 
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
-        return -_free_share(free, capacity)
+        return _by_formula(self, task, free, capacity)
 
 
 class RandomFit(MachineFitness):
@@ -150,11 +154,20 @@ class RandomFit(MachineFitness):
         return chosen, placed[chosen]
 
 
-def _free_share(free: Floats, capacity: Floats) -> Floats:
-    has = capacity > 0
-    share = np.divide(free, capacity, out=np.zeros_like(free), where=has)
-    mean: Floats = row_sums(share) / np.maximum(has.sum(axis=1), 1)
-    return mean
+def _by_formula(
+    fitness: MachineFitness, task: Task, free: Floats, capacity: Floats, largest: Any = ()
+) -> Floats:
+    """Return (n,) the scores by the formula of a fitness."""
+    form: MachineForm = type(fitness).form  # type: ignore[attr-defined]
+    assert form.formula is not None
+    scores: Floats = form.formula(free.T, _whole(capacity).T, task.request, largest)
+    return scores
+
+
+def _whole(capacity: Floats) -> Floats:
+    """Return (n, R) capacities, infinite where there is none, so that a share of it is 0."""
+    whole: Floats = np.where(capacity > 0, capacity, np.inf)
+    return whole
 
 
 class DotProduct(MachineFitness):
@@ -162,10 +175,10 @@ class DotProduct(MachineFitness):
 
     reads_estimates = False
     by_state = True
+    form = MachineForm(formulas.dot_product)
 
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
-        left, asked = shares(free, capacity), shares(task.request, capacity)
-        return row_sums(left * asked)
+        return _by_formula(self, task, free, capacity)
 
 
 class Cosine(DotProduct):
@@ -174,12 +187,7 @@ class Cosine(DotProduct):
     The dot product, divided by both lengths; 0 for a task that asks for nothing.
     """
 
-    def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
-        left, asked = shares(free, capacity), shares(task.request, capacity)
-        lengths = np.sqrt(row_sums(left**2) * row_sums(asked**2))
-        product = row_sums(left * asked)
-        cosine: Floats = np.divide(product, lengths, out=np.zeros_like(product), where=lengths > 0)
-        return cosine
+    form = MachineForm(formulas.cosine)
 
 
 class L2Norm(MachineFitness):
@@ -187,10 +195,10 @@ class L2Norm(MachineFitness):
 
     reads_estimates = False
     by_state = True
+    form = MachineForm(formulas.closeness)
 
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
-        distance = shares(free, capacity) - shares(task.request, capacity)
-        return -row_sums(distance**2)
+        return _by_formula(self, task, free, capacity)
 
 
 def shares(amounts: npt.ArrayLike, capacity: Floats) -> Floats:
@@ -210,11 +218,10 @@ class Packer:
     by_state = True
     signals = NO_SIGNALS
     reads_estimates = False
+    form = PairForm()
 
     def scores(self, pairs: MachineTaskPairs) -> Floats:
-        capacity = pairs.capacity
-        left, asked = shares(pairs.free, capacity), shares(pairs.request, capacity)
-        aligned: Floats = row_sums(left * asked) / capacity.shape[1]
+        aligned: Floats = formulas.aligned(pairs.free.T, _whole(pairs.capacity).T, pairs.request.T)
         return aligned
 
 
@@ -240,6 +247,7 @@ class Tetris(Packer):
     """
 
     reads_estimates = True
+    form = PairForm()
 
     def __init__(self, srtf: float = 0.5) -> None:
         number = isinstance(srtf, (int, float)) and isfinite(srtf)
@@ -274,7 +282,8 @@ class Tetris(Packer):
         if not self.srtf:
             return aligned
         short = self._shortness[self._index.searchsorted(pairs.index)]
-        return (1.0 - self.srtf) * aligned + self.srtf * short
+        mixed: Floats = formulas.mixed(aligned, short, self.srtf)
+        return mixed
 
 
 class Balance(WorkFitness):

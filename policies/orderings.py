@@ -20,9 +20,8 @@ import numpy as np
 from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError
 from simkit.policy import State, SystemInfo, formulas
-from simkit.policy.declared import NO_SIGNALS, Signals
+from simkit.policy.declared import NO_SIGNALS, ChangingForm, FixedForm, Signals
 from simkit.policy.estimates import RecentRunTimes
-from simkit.policy.pool_rule import ChangingForm, FixedForm
 from simkit.policy.task import Allocation, Task
 from simkit.units import ENDLESS_S, TIME_GRID, parse_duration
 

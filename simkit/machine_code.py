@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import stat
 import struct
 import sys
 import tempfile
@@ -341,28 +342,38 @@ def is_kept(module: str) -> bool:
 
 @cache
 def _folder_of(module: str) -> Path | None:
-    """Return where machine code of a module is kept; None if no folder can be written."""
-    for base in _bases():
-        folder = base / "simkit" / "machine-code" / _hash_of(module)
+    """Return where machine code of a module is kept; None if no folder is this user's alone."""
+    for top in _tops():
+        folders = top, top / "machine-code", top / "machine-code" / _hash_of(module)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            top.parent.mkdir(parents=True, exist_ok=True)
+            for one in folders:
+                one.mkdir(mode=0o700, exist_ok=True)
         except OSError:
             continue
-        if os.access(folder, os.W_OK):
-            return folder
+        if os.access(folders[-1], os.W_OK) and all(map(_is_own, folders)):
+            return folders[-1]
     return None
 
 
-def _bases() -> Iterator[Path]:
-    """Yield where caches of this user may stand, the best first."""
+def _is_own(folder: Path) -> bool:
+    """Return whether nobody else can put files there: what is kept is run."""
+    found = folder.stat()
+    return not hasattr(os, "getuid") or (
+        found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    )
+
+
+def _tops() -> Iterator[Path]:
+    """Yield where simkit's cache may stand, the best first."""
     if given := os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME"):
-        yield Path(given)
+        yield Path(given) / "simkit"
     try:
         home = Path.home()
     except RuntimeError:  # no home, as in some containers
         home = None
     if home is not None:
-        yield home / ("Library/Caches" if sys.platform == "darwin" else ".cache")
+        yield home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "simkit"
     yield Path(tempfile.gettempdir()) / f"simkit-{os.getuid() if hasattr(os, 'getuid') else ''}"
 
 

@@ -24,6 +24,8 @@ from simkit.sections import (
 from simkit.units import LATEST_S, TIME_GRID, WEEK_S, time_on_grid
 
 Seconds = TypeVar("Seconds", float, Floats)
+Engine = Literal["auto", "simpy", "compiled"]
+"""What replays a run; see `simkit.compiled.scope`."""
 
 
 class AdmissionRule(Facts):

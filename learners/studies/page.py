@@ -17,14 +17,15 @@
     A table that is not written row by row.
 
 A study's own functions of results are called by their names, with spaces for underscores, and with
-the words that follow: ``{{rows: standings | HPC2N}}``, ``{{number: over the best | 70 : +.0f}}``;
-so is a name of `Results.best`: ``{{number: best rule | HPC2N}}`` is the arm that it stands for.
+the words that follow: ``{{rows: scorers | HPC2N}}``, ``{{number: long jobs | jobs : .1%}}``; so is
+a name of `Results.best`: ``{{number: best rule | HPC2N}}`` is the arm that it stands for.
 A verdict may be one that returns whether a claim is confirmed; rows may be one that returns arms,
 arm → label, or for each row what replaces the words in brackets.
 """
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,11 +34,11 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from simkit.analysis.intervals import Estimate
-from simkit.errors import RunError, did_you_mean
+from simkit.errors import RunError
 from simkit.learners.studies.results import Results
 
-__all__ = ["CONFIRMED", "NOT_CONFIRMED", "SMALLER", "Contents", "Rows", "answer", "fill", "judged",
-           "markdown_table", "parsed", "told", "verdict"]  # fmt: skip
+__all__ = ["CONFIRMED", "NOT_CONFIRMED", "SIGNS", "SMALLER", "Contents", "Rows", "answer", "fill",
+           "judged", "markdown_table", "parsed", "told", "verdict"]  # fmt: skip
 
 Rows = Sequence[Sequence[str]]
 """A table as text: the head, then the rows."""
@@ -45,31 +46,21 @@ CONFIRMED: Final = "confirmed"
 SMALLER: Final = "not confirmed: smaller"
 """There is an effect in the claimed direction, but not of the claimed size."""
 NOT_CONFIRMED: Final = "not confirmed"
+SIGNS: Final = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 _HOLE: Final = re.compile(r"\{\{(number|verdict|table): *(.*?) *\}\}")
 _ROW: Final = re.compile(r"^\{\{rows: *(.*?) *\}\}\n(.*)$", re.MULTILINE)
 _RULE: Final = re.compile(r"(.*) (>=|<=|>|<) (\S+)")
 
 
 def judged(found: Estimate, sign: str, least: float, no_effect: float = 0.0) -> str:
-    """Return the verdict on an estimate that is claimed to be above or below a number.
+    """Return the verdict on an estimate that is claimed to be ``>=``, ``>``, … a number.
 
-    Args:
-        found: what was measured.
-        sign: ``>=``, ``>``, ``<=`` or ``<``.
-        least: the number claimed.
-        no_effect: the value of no effect, 0 for a difference and 1 for a ratio.
+    The value of no effect is 0 for a difference, and 1 for a ratio.
     """
-    if sign.startswith("<"):
-        mirrored = Estimate(-found.value, _minus(found.high), _minus(found.low))
-        return judged(mirrored, sign.replace("<", ">"), -least, -no_effect)
-    if not found.surely(no_effect):
+    sure = found.surely if sign.startswith(">") else found.surely_below
+    if not sure(no_effect):
         return NOT_CONFIRMED
-    reached = found.value > least if sign == ">" else found.value >= least
-    return CONFIRMED if reached else SMALLER
-
-
-def _minus(bound: float | None) -> float | None:
-    return None if bound is None else -bound
+    return CONFIRMED if SIGNS[sign](found.value, least) else SMALLER
 
 
 @dataclass(frozen=True)
@@ -88,10 +79,8 @@ def fill(text: str, contents: Contents) -> str:
 
     def filled(hole: re.Match[str]) -> str:
         kind, (asked, _, spec) = hole[1], (part.strip() for part in hole[2].partition(" : "))
-        if kind == "table":
-            if (table := _called(asked, contents)) is None:
-                raise RunError(f"the page names {asked!r}{did_you_mean(asked, contents.functions)}")
-            return markdown_table(table)
+        if kind == "table" and (rows := _called(asked, contents)) is not None:
+            return markdown_table(rows)
         try:
             return _filled(kind, asked, spec, contents)
         except RunError:

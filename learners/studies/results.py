@@ -226,15 +226,8 @@ class Results:
     ) -> Estimate:
         """Return a mean of an arm, or its relation to another's on the same items.
 
-        Args:
-            metric: one of `metrics`, or of the table.
-            arm: whose.
-            case: where.
-            against: the other arm.
-            relation: of the two, see `intervals.estimate`; ``share of the gap``: how much of what
-                lies between the other and the arm `BOUND` this one closes, negative if it is worse.
-            seed: place of a training among the arm's; by default all of them.
-            item: which one; by default all of them.
+        ``share of the gap``: how much of what lies between the other and the arm `BOUND` this one
+        closes, negative if it is worse; the other relations are those of `intervals.estimate`.
         """
         mine, counts, items = self._sums(metric, arm, case, seed, item)
         other = None

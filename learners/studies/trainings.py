@@ -69,8 +69,11 @@ class KeptTraining:
 def train(place: Workplace, trainings: Iterable[KeptTraining]) -> None:
     """Run the trainings that are not complete yet; equal ones are the same training."""
     (place.work / "trainings").mkdir(exist_ok=True)
-    todo = {one.folder: (one.scenario, one.folder) for one in trainings}
-    train_all(list(todo.values()), workers=place.workers, say=place.say)
+    todo = dict[Path, Scenario]()
+    for one in trainings:
+        assert todo.setdefault(one.folder, one.scenario) == one.scenario, f"two {one.folder.name}"
+    pairs = [(scenario, folder) for folder, scenario in todo.items()]
+    train_all(pairs, workers=place.workers, say=place.say)
 
 
 def player(agent: Path, rng: np.random.Generator | None = None) -> Callable[[Games], Ints]:

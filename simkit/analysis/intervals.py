@@ -198,6 +198,10 @@ class Estimate:
         """Return whether the whole interval is above a number."""
         return self.low is not None and self.low > above
 
+    def surely_below(self, bound: float) -> bool:
+        """Return whether the whole interval is below a number."""
+        return self.high is not None and self.high < bound
+
 
 def estimate(
     mine: Floats,

@@ -1,7 +1,8 @@
-"""The numbers by which jobs are ordered, from the formulas of `simkit.policy.formulas`."""
+"""The numbers by which jobs are ordered and machines chosen, by `simkit.policy.formulas`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -12,16 +13,16 @@ from simkit.policy import formulas
 from simkit.units import ENDLESS_S, TIME_GRID
 
 __all__ = [
-    "KEPT", "Order", "key_at", "key_of", "none_seen", "predicted", "take", "take_run_time",
-    "write_keys",
+    "KEPT", "PART", "Order", "key_at", "key_of", "none_seen", "predicted", "score_of", "sum_of",
+    "take", "take_run_time", "write_keys",
 ]  # fmt: skip
 
-_LEAST_S: Final = 10.0  # as in `RecentRunTimes`
 KEPT: Final = -1
 """Stands for a formula: the key is there already."""
+_SUMMED: Final = 128  # numbers that NumPy adds up eight by eight; more are divided
+_LEAST_S: Final = 10.0  # as in `RecentRunTimes`
 
-for _formula in (*formulas.FIXED, *formulas.CHANGING):
-    inner(_formula)
+Formula = Callable[..., Any]
 
 
 class Order(NamedTuple):
@@ -41,51 +42,42 @@ class Order(NamedTuple):
     """(users, 3) see `none_seen`; (0, …) unless it predicts."""
 
 
-@inner
-def _fixed_key(formula: int, r: float, n: float, s: float, i: float) -> float:
-    """Return the number by a formula of `formulas.FIXED`."""
-    if formula == 0:
-        return formulas.first_come(r, n, s, i)
-    if formula == 1:
-        return formulas.last_come(r, n, s, i)
-    if formula == 2:
-        return formulas.shortest(r, n, s, i)
-    if formula == 3:
-        return formulas.longest(r, n, s, i)
-    if formula == 4:
-        return formulas.smallest_area(r, n, s, i)
-    if formula == 5:
-        return formulas.largest_area(r, n, s, i)
-    if formula == 6:
-        return formulas.f1(r, n, s, i)
-    if formula == 7:
-        return formulas.f2(r, n, s, i)
-    if formula == 8:
-        return formulas.f3(r, n, s, i)
-    if formula == 9:
-        return formulas.f4(r, n, s, i)
-    if formula == 10:
-        return formulas.log_area(r, n, s, i)
-    return formulas.squared_area(r, n, s, i)
+def _either(number: int, this: Formula, other: Formula) -> Formula:
+    """Return what calls a formula for its number, and another function for other numbers."""
+
+    def key(formula: int, *numbers: float) -> Any:
+        return this(*numbers) if formula == number else other(formula, *numbers)
+
+    return inner(key)
 
 
 @inner
-def _changing_key(formula: int, w: float, r: float, factor: float) -> float:
-    """Return the number by a formula of `formulas.CHANGING`."""
-    if formula == 0:
-        return formulas.expansion(w, r, factor)  # type: ignore[no-any-return]
-    if formula == 1:
-        return formulas.cubed_wait(w, r, factor)  # type: ignore[no-any-return]
-    if formula == 2:
-        return formulas.wait_by_area(w, r, factor)  # type: ignore[no-any-return]
-    return formulas.area(w, r, factor)  # type: ignore[no-any-return]
+def _undefined(_formula: int, *_numbers: float) -> float:
+    return np.nan
+
+
+def _by_number(formulas: Sequence[Formula]) -> Formula:
+    """Return what takes the number of a formula, its place here, and the formula's arguments."""
+    chosen: Formula = _undefined
+    for number, formula in enumerate(formulas):
+        chosen = _either(number, inner(formula), chosen)
+    return chosen
+
+
+_fixed_key: Final = _by_number(formulas.FIXED)
+_changing_key: Final = _by_number(formulas.CHANGING)
+score_of: Final = _by_number(formulas.MACHINE)
+"""Takes the number of a formula of `formulas.MACHINE` and its arguments."""
+for _formula in (formulas.aligned, formulas.mixed):
+    inner(_formula)
 
 
 @inner
 def key_of(formula: int, job: Any, row: int) -> float:
     """Return the key that a job keeps, from its record."""
     one, since = job[row], job[row].submit - job[0].submit
-    return _fixed_key(formula, min(one.estimate, ENDLESS_S), one.demand, since, row)
+    key: float = _fixed_key(formula, min(one.estimate, ENDLESS_S), one.demand, since, row)
+    return key
 
 
 @compiled
@@ -146,3 +138,69 @@ def take_run_time(order: Order, user: int, run_s: float) -> None:
     """Take in the run time of a job that has ended."""
     if order.predicts and user >= 0:
         take(order.recent, user, run_s)
+
+
+PART: Final = np.dtype([
+    ("begin", np.int64), ("count", np.int64), ("state", np.int64), ("sum", np.float64),
+])  # fmt: skip
+"""A part of the numbers to be added up, and the sum of its first half."""
+
+
+@inner
+def sum_of(numbers: Floats, count: int, parts: Any) -> float:
+    """Return the sum of the first numbers, to the bit what NumPy's `sum` returns: pairwise."""
+    parts[0].begin, parts[0].count, parts[0].state = 0, count, 0
+    depth, total = 0, 0.0
+    while True:
+        part = parts[depth]
+        if part.state == 0 and part.count > _SUMMED:
+            part.state = 1
+            half = part.count // 2
+            half -= half % 8
+            _divide(parts, depth, part.begin, half)
+            depth += 1
+            continue
+        if part.state == 0:
+            total = _sum_of_block(numbers, part.begin, part.count)
+        elif part.state == 1:
+            part.sum, part.state = total, 2
+            half = part.count // 2
+            half -= half % 8
+            _divide(parts, depth, part.begin + half, part.count - half)
+            depth += 1
+            continue
+        else:
+            total = part.sum + total
+        if depth == 0:
+            return total
+        depth -= 1
+
+
+@inner
+def _divide(parts: Any, depth: int, begin: int, count: int) -> None:
+    """Let a part of a part be added up next."""
+    below = parts[depth + 1]
+    below.begin, below.count, below.state = begin, count, 0
+
+
+@inner
+def _sum_of_block(numbers: Floats, begin: int, count: int) -> float:
+    """Return the sum of at most 128 numbers, eight by eight."""
+    total = 0.0
+    done = count - count % 8
+    if done > 0:
+        a, b, c, d = numbers[begin], numbers[begin + 1], numbers[begin + 2], numbers[begin + 3]
+        e, f, g, h = numbers[begin + 4], numbers[begin + 5], numbers[begin + 6], numbers[begin + 7]
+        for row in range(begin + 8, begin + done, 8):
+            a += numbers[row]
+            b += numbers[row + 1]
+            c += numbers[row + 2]
+            d += numbers[row + 3]
+            e += numbers[row + 4]
+            f += numbers[row + 5]
+            g += numbers[row + 6]
+            h += numbers[row + 7]
+        total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+    for row in range(begin + done, begin + count):
+        total += numbers[row]
+    return total

@@ -11,18 +11,17 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from simkit.arrays import Floats
-from simkit.compiled import heap
+from simkit.arrays import Floats, Ints
+from simkit.compiled import trees
 from simkit.compiled.orders import none_seen, take
 from simkit.compiled.releases import Releases, add, no_releases, remove
-from simkit.compiled.users import Users, is_let_in, next_let_in, no_users
 from simkit.machine_code import inner, records
 from simkit.policy.estimates import corrected
 from simkit.units import TIME_GRID
 
 __all__ = [
-    "CHANGE", "JOB", "Pools", "begin", "end_due", "is_last_change", "next_instant", "note", "start",
-    "submit",
+    "ARRIVED", "CHANGE", "FREED", "JOB", "Pools", "Users", "begin", "end_due", "is_last_change",
+    "next_instant", "no_users", "note", "start", "submit",
 ]  # fmt: skip
 
 JOB: Final = np.dtype([
@@ -32,8 +31,9 @@ JOB: Final = np.dtype([
 ])  # fmt: skip
 """A job: its submission; how long it runs, to its end or until it is killed; its estimate at
 submission, written where it is learned; the request, NaN if unknown (all in s); what all instances
-ask for together; its user, from 0, -1 if unknown; its pool; whether it can never run; and when it
-started, NaN before, and is expected to end."""
+ask for together; its user, from 0, -1 if unknown; its pool; whether it is refused: it can never
+run, or too many jobs of its user wait when it comes; and when it started, NaN before, and is
+expected to end."""
 OVER: Final = np.dtype([("job", np.int64), ("time", np.float64)])
 """A job that has ended, or was refused, and when."""
 ROW: Final = np.dtype([
@@ -45,8 +45,14 @@ CHANGE: Final = np.dtype([("time", np.float64), ("pool", np.int64), ("amount", n
 """A change of capacity that is known ahead: when, of which pool, and how much more it has then."""
 POOL: Final = np.dtype([
     ("free", np.float64), ("waiting", np.int64), ("begin", np.int64), ("jobs", np.int64),
+    ("news", np.int64),
 ])  # fmt: skip
-"""What is free; how many jobs wait; how many jobs the pools before have in all, and this one."""
+"""What is free; how many jobs wait; how many jobs the pools before have in all, and this one; and
+what has happened there since its last decision, 0: nothing."""
+ARRIVED: Final = 1
+"""Jobs have come, and nothing else has happened."""
+FREED: Final = 2
+"""Something has ended, or is expected to end at another time, or the capacity has changed."""
 NOW: Final = np.dtype([
     ("running", np.int64), ("started", np.int64), ("over", np.int64), ("submitted", np.int64),
     ("held", np.int64), ("admitted", np.int64), ("corrections", np.int64), ("wakes", np.int64),
@@ -57,6 +63,32 @@ let in since the last submission; how many corrections and wake-ups are to come;
 has changed since the last decision; rows of the timeline; changes of capacity that have come."""
 
 _corrected: Any = inner(corrected)
+
+
+_NOBODY: Final = -1
+ACCOUNT: Final = np.dtype([
+    ("waiting", np.int64), ("let_in", np.int64), ("first", np.int64), ("last", np.int64),
+])  # fmt: skip
+"""How many jobs of a user have not started, let in or not; how many are let in that have not ended;
+the first and the last that is held."""
+
+
+class Users(NamedTuple):
+    """The accounts of U users in P pools; both are 0 if nothing is limited.
+
+    The rules are those of `simkit.engine.held_back.UserLimits`: at most so many jobs of a user wait
+    in a pool, others are refused; and at most so many are let in at a time, the first submitted
+    first. A job without a user is not limited.
+    """
+
+    most_waiting: Floats
+    """(P,) most jobs of a user that wait at a time."""
+    most: Floats
+    """(P,) most jobs of a user that are let in at a time."""
+    account: Any
+    """(P, U)"""
+    following: Ints
+    """(J,) the job that is held behind each."""
 
 
 class Pools(NamedTuple):
@@ -92,7 +124,7 @@ class Pools(NamedTuple):
 
 def begin(
     job: Any, capacity: Floats, change: Any, looks_ahead: bool, learns_from: int, additions: Floats,
-    most_of_user: Floats,
+    users: Users,
 ) -> Pools:  # fmt: skip
     """Return empty pools.
 
@@ -103,10 +135,10 @@ def begin(
         looks_ahead: whether expected ends matter.
         learns_from: last run times of a user whose mean is the estimate; 0: it is not learned.
         additions: of the correction.
-        most_of_user: (P,) most jobs of a user that are let in at a time.
+        users: their accounts, empty.
     """
     count = len(job)
-    users = int(job["user"].max(initial=-1)) + 1 if learns_from else 0
+    learned_users = int(job["user"].max(initial=-1)) + 1 if learns_from else 0
     pool = records(np.zeros(len(capacity), POOL))
     pool["free"] = capacity
     pool["jobs"] = np.bincount(job["pool"], minlength=len(capacity))
@@ -115,15 +147,15 @@ def begin(
         records(job),
         pool,
         records(np.zeros(1, NOW)),
-        records(np.empty(count, heap.ENTRY)),
+        records(np.empty(count, trees.ENTRY)),
         np.empty(count, np.int64),
         records(np.empty(count, OVER)),
         records(change),
         no_releases(pool["jobs"] if looks_ahead else np.zeros(len(capacity), np.int64)),
-        records(np.empty(count if len(additions) > 0 else 0, heap.ENTRY)),
-        no_users(job, most_of_user),
+        records(np.empty(count if len(additions) > 0 else 0, trees.ENTRY)),
+        users,
         np.empty(count, np.int64),
-        none_seen(users, learns_from),
+        none_seen(learned_users, learns_from),
         additions,
         looks_ahead,
     )
@@ -161,10 +193,11 @@ def start(pools: Pools, job: int, time: float) -> None:
     one.start = time
     one.expected_end = time + one.estimate
     pools.started[now.started] = job
-    heap.push(pools.end, now.running, ends, now.started)
+    trees.push(pools.end, now.running, ends, now.started)
     now.started += 1
     now.running += 1
     pools.pool[one.pool].free -= one.demand
+    waits_no_more(pools.users, one.pool, one.user)
     if pools.looks_ahead:
         add(pools.releases, one.pool, one.expected_end, job, one.demand)
     if len(pools.additions) > 0:
@@ -176,7 +209,7 @@ def _correct_at_end(pools: Pools, job: int, time: float, ends: float) -> None:
     """Correct the estimate when its expected end comes, unless the job will have ended by then."""
     due = max(pools.job[job].expected_end, time)
     if due < ends:
-        heap.push(pools.correction, pools.now[0].corrections, due, job)
+        trees.push(pools.correction, pools.now[0].corrections, due, job)
         pools.now[0].corrections += 1
 
 
@@ -188,10 +221,11 @@ def end_due(pools: Pools, time: float) -> int:
     """
     now, ended = pools.now[0], 0
     while now.running > 0 and pools.end[0].time == time:
-        job = pools.started[heap.pop(pools.end, now.running)]
+        job = pools.started[trees.pop(pools.end, now.running)]
         one = pools.job[job]
         now.running -= 1
         pools.pool[one.pool].free += one.demand
+        pools.pool[one.pool].news = FREED
         if pools.looks_ahead:
             remove(pools.releases, one.pool, one.expected_end, job)
         if len(pools.recent) > 0 and one.user >= 0:
@@ -204,11 +238,13 @@ def end_due(pools: Pools, time: float) -> int:
             now.admitted += 1
             now.held -= 1
     while now.passed < len(pools.change) and pools.change[now.passed].time == time:
-        pools.pool[pools.change[now.passed].pool].free += pools.change[now.passed].amount
+        pool = pools.pool[pools.change[now.passed].pool]
+        pool.free += pools.change[now.passed].amount
+        pool.news = FREED
         now.passed += 1
         now.changed = 1
     while now.corrections > 0 and pools.correction[0].time == time:
-        job = heap.pop(pools.correction, now.corrections)
+        job = trees.pop(pools.correction, now.corrections)
         now.corrections -= 1
         _correct(pools, job, time)
     return ended
@@ -234,6 +270,7 @@ def _correct(pools: Pools, job: int, time: float) -> None:
         remove(pools.releases, one.pool, one.expected_end, job)
         add(pools.releases, one.pool, one.start + estimate, job, one.demand)
     one.expected_end = one.start + estimate
+    pools.pool[one.pool].news = FREED
     pools.now[0].changed = 1
     _correct_at_end(pools, job, time, one.start + one.work)
 
@@ -254,6 +291,8 @@ def submit(pools: Pools, time: float, newcomers: Any) -> int:
         now.changed = 1
         if pools.recent.shape[1] > 1:
             pools.job[job].estimate = _learned(pools, job)
+        if is_refused(pools.users, pools.job[job].pool, pools.job[job].user):
+            pools.job[job].refused = 1
         if pools.job[job].refused > 0:
             _is_over(pools, job, time)
         elif is_let_in(pools.users, pools.job[job].pool, pools.job[job].user, job):
@@ -289,3 +328,60 @@ def note(pools: Pools, timeline: Any, time: float) -> None:
         row.free += one.free
     now.noted += 1
     now.changed = 0
+
+
+def no_users(job: Any, most_waiting: Floats, most: Floats) -> Users:
+    """Return empty accounts; (P,) are the limits of the pools, infinite for none."""
+    if np.isinf(most_waiting).all() and np.isinf(most).all():
+        most_waiting, most, job = most_waiting[:0], most[:0], job[:0]
+    users = int(job["user"].max(initial=-1)) + 1
+    account = records(np.zeros((len(most), users), ACCOUNT))
+    account["first"] = _NOBODY
+    return Users(most_waiting, most, account, np.full(len(job), _NOBODY))
+
+
+@inner
+def is_refused(users: Users, pool: int, user: int) -> bool:
+    """Return whether too many jobs of a user wait in a pool for another to be submitted."""
+    if len(users.most) == 0 or user < 0:
+        return False
+    return users.account[pool, user].waiting >= users.most_waiting[pool]  # type: ignore[no-any-return]
+
+
+@inner
+def is_let_in(users: Users, pool: int, user: int, job: int) -> bool:
+    """Take in a job at its submission; return whether it may start, else it is held."""
+    if len(users.most) == 0 or user < 0:
+        return True
+    one = users.account[pool, user]
+    one.waiting += 1
+    if one.let_in < users.most[pool]:
+        one.let_in += 1
+        return True
+    if one.first == _NOBODY:
+        one.first = job
+    else:
+        users.following[one.last] = job
+    one.last = job
+    return False
+
+
+@inner
+def waits_no_more(users: Users, pool: int, user: int) -> None:
+    """Take note that a job starts."""
+    if len(users.most) > 0 and user >= 0:
+        users.account[pool, user].waiting -= 1
+
+
+@inner
+def next_let_in(users: Users, pool: int, user: int) -> int:
+    """Take note that a job that was let in has ended; return who is let in for it, or -1."""
+    if len(users.most) == 0 or user < 0:
+        return _NOBODY
+    one = users.account[pool, user]
+    job = one.first
+    if job == _NOBODY:
+        one.let_in -= 1
+    else:
+        one.first = users.following[job]
+    return job  # type: ignore[no-any-return]

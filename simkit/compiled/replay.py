@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from math import ceil, inf
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
@@ -17,32 +18,30 @@ from simkit.arrays import Bools, Floats, Ints, stream
 from simkit.compiled import replay_changing, replay_fixed, replay_planned
 from simkit.compiled.orders import KEPT, Order, none_seen, write_keys
 from simkit.compiled.plan import Plan, no_plan
-from simkit.compiled.pools import CHANGE, JOB, ROW, Pools, begin
+from simkit.compiled.pools import CHANGE, JOB, ROW, Pools, Users, begin, no_users
 from simkit.compiled.replay_changing import no_line
 from simkit.compiled.replay_fixed import Queue, no_gaps, no_queue
 from simkit.compiled.replay_planned import no_places
-from simkit.engine.bookkeeping import capacity_event
+from simkit.engine.bookkeeping import BY_LIMIT, capacity_event
+from simkit.engine.held_back import UserLimits, too_many_wait
 from simkit.engine.recorder import CHUNK, EventRow, Outcome, Recorder, Status
-from simkit.engine.submission import Submission
+from simkit.engine.submission import BLOCK, Submission
 from simkit.machine_code import records
 from simkit.policy import Policy, SystemInfo
+from simkit.policy.declared import NUMBERS, ChangingForm, PoolRule
 from simkit.policy.estimates import CORRECTIONS, Correction, Predictor, UserMean
-from simkit.policy.pool_rule import NUMBERS, ChangingForm, PoolRule
 from simkit.rules import Rules
 from simkit.sections import or_infinite
 from simkit.workload import Workload
 from simkit.workload.capacity import MachineCapacity
 from simkit.workload.cluster import Cluster
 
-__all__ = ["PoolRun", "replay_pool"]
+__all__ = ["Decisions", "Replayed", "in_order", "parts_of", "replay_pool"]
 
-_BLOCK: Final = 2048  # jobs whose estimates are asked for at a time, as the engine does
-_KILLED: Final = "requested time is over"
-_FIELDS: Final = ROW.names or ()
 _TIME: Final = itemgetter(0)  # of an event
 
 
-class PoolRun(NamedTuple):
+class Replayed(NamedTuple):
     """What a compiled replay did."""
 
     decisions_made: int
@@ -62,7 +61,7 @@ def replay_pool(
     correction: Correction = "none",
     seed: int = 0,
     after_part: Callable[[float], None] = lambda _now: None,
-) -> PoolRun | None:
+) -> Replayed | None:
     """Replay a workload that is in scope, and write its rows.
 
     Returns None if it goes on for longer than the rules' simulated time; what it has written so far
@@ -76,25 +75,26 @@ def replay_pool(
     policy.reset(info, stream(seed, "policy"))
     machines = [machine for part in cluster.partitions for machine in part.machines or (0,)]
     change = _changes_of(cluster, machines)
-    job, killed = _jobs(workload, cluster, predictor, rules, seed)
-    submission = Submission(workload, cluster, predictor)
+    submission = Submission(workload, cluster, predictor, _FullAccounts.of_all(cluster))
+    job, killed = _jobs(submission, predictor, rules, seed)
     keys = _keys(rule, job, submission, predictor, seed)
     additions = np.array(CORRECTIONS[correction], np.float64)
     last = predictor.last if isinstance(predictor, UserMean) else 0
-    most = np.array([partition.max_running_per_user for partition in cluster.partitions])
+    users = _no_users(job, cluster)
     looks_ahead = len(change) > 0 or rule.overtaking != "none"
     capacity = cluster.capacity[machines, 0]
-    pools = begin(job, capacity, change, looks_ahead, last, additions, most)
+    pools = begin(job, capacity, change, looks_ahead, last, additions, users)
     go_on = _kernel(rule, pools, keys, learned=last > 0)
     last_s = first_s + or_infinite(rules.limits.simulated_time)
     recorder.capacity = [float(amount) for amount in cluster.capacity.sum(axis=0)]
     recorder.correction = correction
     if submission.routing.only is None:
         names = [partition.name for partition in cluster.partitions]
-        recorder.routed = names, np.where(job["refused"] > 0, -1, job["pool"])
+        recorder.routed = names, job["pool"].copy()
     rows = _Rows(recorder, submission, cluster, job, killed, np.array(machines))
     decisions, over, now = 0, 0, first_s
-    for timeline, ended in _parts(pools, go_on):
+    for timeline in parts_of(pools.now, go_on, ROW, "over"):
+        ended = pools.over[: int(pools.now["over"][0])]
         now = float(timeline["time"][-1])
         if now > last_s:
             return None
@@ -104,33 +104,64 @@ def replay_pool(
     if over < len(job):
         return None
     rows.close()
-    return PoolRun(decisions, now if decisions else 0.0)
+    return Replayed(decisions, now if decisions else 0.0)
 
 
-def _parts(pools: Pools, go_on: Callable[[Any], bool]) -> Iterator[tuple[Any, Any]]:
-    """Replay everything; yield in parts the timeline and what is over, good until the next part."""
-    timeline, done = records(np.empty(2 * CHUNK, ROW)), False
+def parts_of(
+    now: Any, go_on: Callable[[Any], bool], row: np.dtype[Any], *counts: str
+) -> Iterator[Any]:
+    """Replay everything; yield the timeline in parts, each good until the next one.
+
+    Args:
+        now: (1,) how many rows are `noted`, and `counts`: all of the part, so from 0 in each.
+        go_on: writes a part of the timeline, until it is full or everything is over: then True.
+        row: a row of the timeline, whose first field is ``time``.
+        counts: names of fields.
+    """
+    timeline, done = records(np.empty(2 * CHUNK, row)), False
     while not done:
-        pools.now["noted"] = pools.now["over"] = 0
+        for name in ("noted", *counts):
+            now[name] = 0
         done = go_on(timeline)
-        if noted := int(pools.now["noted"][0]):
-            yield timeline[:noted], pools.over[: int(pools.now["over"][0])]
+        if noted := int(now["noted"][0]):
+            yield timeline[:noted]
+
+
+class _FullAccounts(UserLimits):
+    """The limits of users, as a refused job has met them: as many wait as a partition allows."""
+
+    @classmethod
+    def of_all(cls, cluster: Cluster) -> UserLimits:
+        """Return those of a cluster's partitions."""
+        return cls(cluster.partitions, lambda _task: None)
+
+    def refusal(self, position: int, user: int, name: int | str) -> str:
+        """Return why a partition takes no more jobs of a user; empty: nobody is limited."""
+        partition = self._partitions[position]
+        most = partition.max_waiting_per_user
+        return too_many_wait(partition, ceil(most), name) if user >= 0 and most < inf else ""
+
+
+def _no_users(job: Any, cluster: Cluster) -> Users:
+    """Return empty accounts with the limits of the partitions."""
+    limits = [(part.max_waiting_per_user, part.max_running_per_user) for part in cluster.partitions]
+    return no_users(job, *np.array(limits).T.copy())
 
 
 def _jobs(
-    workload: Workload, cluster: Cluster, predictor: Predictor, rules: Rules, seed: int
+    submission: Submission, predictor: Predictor, rules: Rules, seed: int
 ) -> tuple[Any, Bools]:
     """Return (J,) the jobs' records, and which of them are killed at their limit."""
+    workload = submission.workload
     count = len(workload)
     job = records(np.zeros(count, JOB))
     predictor.reset(workload, stream(seed, "predictor"))
-    for row in range(0, count, _BLOCK):
-        job["estimate"][row : row + _BLOCK] = predictor.estimates(row, min(row + _BLOCK, count))
+    for row in range(0, count, BLOCK):
+        job["estimate"][row : row + BLOCK] = predictor.estimates(row, min(row + BLOCK, count))
     job["submit"], job["requested"] = workload.submit_time_s, workload.requested_time_s
     job["demand"] = workload.request[:, 0] * workload.instances
-    job["pool"] = _routed(workload, cluster, job["demand"])
-    job["refused"] = job["pool"] < 0
-    job["pool"] = np.maximum(job["pool"], 0)
+    admits = submission.routing.admits(0, count)
+    job["refused"], job["pool"] = ~admits.any(axis=0), admits.argmax(axis=0)
     _, users = np.unique(workload.user, return_inverse=True)
     job["user"] = np.where(workload.user < 0, -1, users)
     job["start"] = np.nan
@@ -153,24 +184,6 @@ def _changes_of(cluster: Cluster, machines: Sequence[int]) -> Any:
     return records(np.array(steps, CHANGE))
 
 
-def _routed(workload: Workload, cluster: Cluster, demand: Floats) -> Ints:
-    """Return (J,) the row of the partition to which each job goes, as `Routing` does; -1: none."""
-    found = np.full(len(workload), -1)
-    requested = workload.requested_time_s
-    requests, kind = np.unique(workload.request[:, 0], return_inverse=True)
-    for row, one in enumerate(cluster.partitions):
-        room = [cluster.most_instances((each,), one.machines) for each in requests.tolist()]
-        admitted = workload.instances <= np.array([*room, 0])[kind]
-        admitted &= ~(requested > one.max_time_s) & ~(demand > one.max_demand)
-        if one.max_time_s < np.inf:
-            admitted &= ~np.isposinf(requested)
-        if one.queues or one.partitions:
-            named = np.isin(workload.queue, list(one.queues))
-            admitted &= named | np.isin(workload.partition, list(one.partitions))
-        found = np.where((found < 0) & admitted, row, found)
-    return found
-
-
 def _keys(
     rule: PoolRule, job: Any, submission: Submission, predictor: Predictor, seed: int
 ) -> Floats | None:
@@ -182,8 +195,8 @@ def _keys(
         write_keys(NUMBERS[rule.form.formula], job, keys)
         return keys
     predictor.reset(submission.workload, stream(seed, "predictor"))
-    blocks = range(0, len(job), _BLOCK)
-    tasks = (task for row in blocks for task in submission.tasks(row, min(row + _BLOCK, len(job))))
+    blocks = range(0, len(job), BLOCK)
+    tasks = (task for row in blocks for task in submission.tasks(row, min(row + BLOCK, len(job))))
     return np.fromiter((rule.order.key(task) for task in tasks), np.float64, len(job))
 
 
@@ -279,7 +292,7 @@ class _Rows:
     ) -> None:  # fmt: skip
         self._recorder, self._submission = recorder, submission
         self._job, self._killed, self._machine = job, killed, machine
-        self._changes = deque(_resized(cluster))
+        self._decisions = Decisions(recorder, cluster)
 
     def write(self, timeline: Any, over: Any) -> None:
         """Write the next rows.
@@ -288,32 +301,16 @@ class _Rows:
             timeline: (D,) as `pools.ROW`, at least one, up to the end of an instant.
             over: (n,) as `pools.OVER`, what was over by then.
         """
-        events = [*self._write_timeline(timeline)]
+        events = [*self._decisions.write(timeline)]
         for first in range(0, len(over), CHUNK):
             events += self._write_ends(over[first : first + CHUNK])
-        self._recorder.events += sorted(events, key=_TIME)  # changes of capacity stay first
+        self._recorder.events += in_order(events)
         self._recorder.flush()
 
     def close(self) -> None:
         """Write what is left: changes of capacity after the last decision, and all tables."""
-        self._recorder.events += [change.event for change in self._changes]
+        self._recorder.events += self._decisions.left()
         self._recorder.close()
-
-    def _write_timeline(self, timeline: Any) -> Iterator[EventRow]:
-        """Write rows; yield the changes of capacity, each before the first row of its instant."""
-        changes, recorder = self._changes, self._recorder
-        while changes and changes[0].time <= timeline["time"][-1]:
-            rows = int(np.searchsorted(timeline["time"], changes[0].time))
-            self._write_decisions(timeline[:rows])
-            timeline, change = timeline[rows:], changes.popleft()
-            recorder.change_capacity([recorder.capacity[0] + change.more])
-            yield change.event
-        self._write_decisions(timeline)
-
-    def _write_decisions(self, timeline: Any) -> None:
-        if len(timeline) and self._recorder.keeps_timeline:
-            columns = (np.ascontiguousarray(timeline[name]) for name in _FIELDS)
-            self._recorder.write("timeline", *columns)
 
     def _write_ends(self, over: Any) -> list[EventRow]:
         """Write the allocation, the task and the job of each; return the refusals."""
@@ -323,7 +320,7 @@ class _Rows:
         none, never = np.zeros(len(row)), np.full(len(row), np.nan)
         reason = np.zeros(len(row), np.int64)
         if killed.any():
-            reason[killed] = self._recorder.reason(_KILLED)
+            reason[killed] = self._recorder.reason(BY_LIMIT)
         refusals = [*self._refusals(row, time, np.flatnonzero(refused), reason)]
         status = np.where(refused, Status.REJECTED, np.where(killed, Status.KILLED, 0))
         start, end = one["start"], np.where(refused, np.nan, time)
@@ -351,35 +348,74 @@ class _Rows:
         )  # fmt: skip
 
     def _refusals(self, row: Ints, time: Floats, refused: Ints, reason: Ints) -> Iterator[EventRow]:
-        """Yield the events of refused rows; note the numbers of their reasons."""
+        """Yield the events of refused rows; note the numbers of their reasons, and no partition."""
         routing = self._submission.routing
         for place in refused.tolist():
             job = int(row[place])
             task = self._submission.tasks(job, job + 1)[0]
-            text = routing.refusal(task, routing.only) if routing.only else routing.send([task])
+            text = routing.why_refused([task])
+            if self._recorder.routed is not None:
+                self._recorder.routed[1][job] = -1
             reason[place] = self._recorder.reason(text)
             yield float(time[place]), "rejected", job, -1, -1, text
 
 
+def in_order(events: Sequence[EventRow]) -> list[EventRow]:
+    """Return events by time; of one instant, those that are given first stay first."""
+    return sorted(events, key=_TIME)
+
+
+class Decisions:
+    """Writes the timeline of a replay part by part, and the changes of capacity between its rows.
+
+    Args:
+        recorder: to which it goes.
+        cluster: all of whose changes are known ahead.
+    """
+
+    def __init__(self, recorder: Recorder, cluster: Cluster) -> None:
+        self._recorder, self._changes = recorder, deque(_resized(cluster))
+
+    def write(self, timeline: Any) -> Iterator[EventRow]:
+        """Write rows; yield the changes of capacity, each before the first row of its instant."""
+        changes, recorder = self._changes, self._recorder
+        while changes and changes[0].time <= timeline["time"][-1]:
+            rows = int(np.searchsorted(timeline["time"], changes[0].time))
+            self._write(timeline[:rows])
+            timeline, change = timeline[rows:], changes.popleft()
+            totals = zip(recorder.capacity, change.more, strict=True)
+            recorder.change_capacity([amount + more for amount, more in totals])
+            yield change.event
+        self._write(timeline)
+
+    def left(self) -> list[EventRow]:
+        """Return the changes of capacity after the last decision."""
+        return [change.event for change in self._changes]
+
+    def _write(self, timeline: Any) -> None:
+        if len(timeline) and self._recorder.keeps_timeline:
+            names = timeline.dtype.names
+            self._recorder.write("timeline", *(np.ascontiguousarray(timeline[n]) for n in names))
+
+
 class _Resized(NamedTuple):
-    """A pool that has become larger or smaller."""
+    """A machine that has become larger or smaller."""
 
     time: float
-    more: float
-    """How much larger, below 0 if it has become smaller."""
+    more: list[float]
+    """(R,) how much larger it is, below 0 if it has become smaller."""
     event: EventRow
 
 
 def _resized(cluster: Cluster) -> Iterator[_Resized]:
     """Yield the changes of capacity as they are recorded, without those that change nothing."""
-    machines, had = MachineCapacity(cluster.capacity), cluster.capacity[:, 0].copy()
+    machines, capacity = MachineCapacity(cluster.capacity), cluster.capacity.tolist()
     for change in cluster.known_changes():
         machines.change(change)
-        (has,) = machines.of(change.machine)
-        more = has - float(had[change.machine])
-        if more:
-            had[change.machine] = has
+        had, has = capacity[change.machine], machines.of(change.machine)
+        if has != had:
+            capacity[change.machine] = has
             facts = {"running": change.running, "cause": change.cause}
-            capacity = dict(zip(cluster.resources, (has,), strict=True))
-            event = capacity_event(change.time_s, change.machine, capacity, facts)
-            yield _Resized(change.time_s, more, event)
+            named = dict(zip(cluster.resources, has, strict=True))
+            event = capacity_event(change.time_s, change.machine, named, facts)
+            yield _Resized(change.time_s, [b - a for a, b in zip(had, has, strict=True)], event)

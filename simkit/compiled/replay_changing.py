@@ -14,6 +14,7 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.compiled.orders import KEPT, Order, key_at, key_of, take_run_time
 from simkit.compiled.plan import Plan, fits_ahead, hold_for, hold_for_head
 from simkit.compiled.pools import (
+    FREED,
     Pools,
     end_due,
     is_last_change,
@@ -22,7 +23,7 @@ from simkit.compiled.pools import (
     start,
     submit,
 )
-from simkit.compiled.replay_fixed import NOBODY, forget, look_ahead
+from simkit.compiled.replay_fixed import NOBODY, look_ahead
 from simkit.machine_code import compiled, inner
 
 __all__ = [
@@ -130,6 +131,9 @@ def _decide(
 ) -> None:
     """Start who is first in a pool for as long as it fits, and then who does not delay it."""
     pool = pools.pool[at]
+    if pool.news == FREED:
+        gap.head = NOBODY
+    pool.news = 0
     begin, end = pool.begin, pool.begin + pool.waiting
     for place in range(begin, end):
         line.keys[place] = key_at(order, pools.job, line.queue[place], time)
@@ -236,8 +240,6 @@ def replay(
         if time == np.inf:
             return True
         end_in_order(pools, order, time)
-        if now.changed > 0:
-            forget(gaps)
         new = submit_in_order(pools, order, time, line.newcomers)
         if now.changed == 0:
             continue
@@ -320,6 +322,8 @@ def replay_ahead(
     while now.noted < len(timeline):
         time = next_instant(pools)
         if is_last_change(pools, time):
+            for pool in pools.pool:
+                pool.news = FREED
             return True
         end_in_order(pools, order, time)
         new = submit_in_order(pools, order, time, line.newcomers)

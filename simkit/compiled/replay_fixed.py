@@ -16,6 +16,8 @@ import numpy as np
 from simkit.arrays import Floats, Ints
 from simkit.compiled.plan import Plan, fits_ahead, hold_for, hold_for_head
 from simkit.compiled.pools import (
+    ARRIVED,
+    FREED,
     Pools,
     end_due,
     is_last_change,
@@ -25,7 +27,7 @@ from simkit.compiled.pools import (
     submit,
 )
 from simkit.compiled.releases import when_freed
-from simkit.compiled.waiting import (
+from simkit.compiled.trees import (
     Waiting,
     first_fitting,
     first_waiting,
@@ -38,7 +40,7 @@ from simkit.machine_code import compiled, inner, records
 from simkit.units import EVER_S
 
 __all__ = [
-    "NOBODY", "Queue", "forget", "look_ahead", "no_gaps", "no_queue", "replay", "replay_ahead",
+    "NOBODY", "Queue", "look_ahead", "no_gaps", "no_queue", "replay", "replay_ahead",
 ]  # fmt: skip
 
 NOBODY: Final = -1
@@ -53,13 +55,6 @@ def no_gaps(pools: int) -> Any:
     gaps = records(np.zeros(pools, GAP))
     gaps["head"] = NOBODY
     return gaps
-
-
-@inner
-def forget(gaps: Any) -> None:
-    """Let the gaps hold for nobody."""
-    for gap in gaps:
-        gap.head = NOBODY
 
 
 @inner
@@ -121,6 +116,7 @@ def _enter(queue: Queue, pools: Pools, job: int) -> None:
     if not queue.same:
         put(queue.in_turn, one.pool, queue.turn[job], one.demand, one.estimate)
     pools.pool[one.pool].waiting += 1
+    pools.pool[one.pool].news = max(pools.pool[one.pool].news, ARRIVED)
 
 
 @inner
@@ -138,8 +134,16 @@ def _start(queue: Queue, pools: Pools, job: int, time: float) -> None:
 def _decide(
     pools: Pools, queue: Queue, gap: Any, at: int, newcomers: Ints, new: int, time: float
 ) -> None:
-    """Start who is first in a pool for as long as it fits, and then who does not delay it."""
+    """Start who is first in a pool for as long as it fits, and then who does not delay it.
+
+    If nothing has happened there, nobody can start while the gap holds, or where there is none.
+    """
     pool, first = pools.pool[at], 0
+    if pool.news == 0 and (gap.head == NOBODY or time <= gap.shadow):
+        return
+    if pool.news == FREED:
+        gap.head = NOBODY
+    pool.news = 0
     while pool.waiting > 0:
         first = first_waiting(queue.in_order, at, first)
         head = queue.by_rank[pool.begin + first]
@@ -224,8 +228,6 @@ def replay(pools: Pools, queue: Queue, gaps: Any, newcomers: Ints, timeline: Any
         if time == np.inf:
             return True
         end_due(pools, time)
-        if now.changed > 0:
-            forget(gaps)
         new = submit(pools, time, newcomers)
         if now.changed == 0:
             continue
@@ -309,6 +311,8 @@ def replay_ahead(
     while now.noted < len(timeline):
         time = next_instant(pools)
         if is_last_change(pools, time):
+            for pool in pools.pool:
+                pool.news = FREED
             return True
         end_due(pools, time)
         new = submit(pools, time, newcomers)

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from simkit.arrays import Floats, Ints
-from simkit.compiled import heap, plan
+from simkit.compiled import plan, trees
 from simkit.compiled.orders import KEPT, Order, key_at
 from simkit.compiled.pools import Pools, next_instant, note, start
 from simkit.compiled.releases import are_due, has
@@ -48,7 +48,7 @@ def no_places(pools: Pools) -> Planned:
         plan.no_plan(pools.pool["jobs"], len(pools.change)), np.full(jobs, np.inf),
         np.empty(jobs, np.int64), np.empty(2 * jobs, np.int64), np.empty(jobs),
         np.empty(jobs, np.int64),
-        records(np.empty(2 * jobs + 2, heap.ENTRY)), np.full(1, -np.inf),
+        records(np.empty(2 * jobs + 2, trees.ENTRY)), np.full(1, -np.inf),
     )  # fmt: skip
 
 
@@ -243,7 +243,7 @@ def _wake(pools: Pools, held: Planned, at: int, time: float, following: float) -
 
 @inner
 def _wake_at(pools: Pools, held: Planned, time: float) -> None:
-    heap.push(held.wake, pools.now[0].wakes, time, 0)
+    trees.push(held.wake, pools.now[0].wakes, time, 0)
     pools.now[0].wakes += 1
 
 
@@ -268,7 +268,7 @@ def replay(pools: Pools, order: Order, held: Planned, by_start: bool, timeline: 
         first, last = now.over, now.over + end_in_order(pools, order, time)
         new = submit_in_order(pools, order, time, held.newcomers)
         while now.wakes > 0 and held.wake[0].time == time:
-            heap.pop(held.wake, now.wakes)
+            trees.pop(held.wake, now.wakes)
             now.wakes -= 1
             now.changed = 1
         if now.changed == 0:

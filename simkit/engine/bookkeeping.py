@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Container, Iterator, Mapping, 
 from itertools import groupby
 from math import nan
 from operator import itemgetter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
@@ -93,6 +93,8 @@ class Observers:
             observer.flowing(time_s, flows)
 
 
+BY_LIMIT: Final = "requested time is over"
+"""Why a job was killed at its limit."""
 _NO_REASON = 0
 # Plain numbers: looking a member of an enum up costs more than the comparison.
 _FINISHED, _KILLED = int(Outcome.FINISHED), int(Outcome.KILLED)
@@ -276,7 +278,7 @@ class Bookkeeping:
             record.longest_s = executed_s
         record.ended += count
         if outcome == _KILLED:
-            record.killed = self._recorder.reason("requested time is over")
+            record.killed = self._recorder.reason(BY_LIMIT)
         if record.ended == task.instances:
             if self._learn is not None:
                 self._learn(task, record.executed_s)

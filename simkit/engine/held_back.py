@@ -216,6 +216,14 @@ class _UsersJob:
         self.let_in = self.started = False
 
 
+def too_many_wait(partition: Partition, waiting: int, name: int | str) -> str:
+    """Return why a partition takes no more jobs of a user, called `name`, of whom so many wait."""
+    return (
+        f"user {name} has {counted(waiting, 'waiting job')} in partition {partition.name}, which "
+        f"allows {partition.max_waiting_per_user:g} a user"
+    )
+
+
 class UserLimits(Observer):
     """Holds a job back while its user has as many jobs in the partition as may run there.
 
@@ -245,15 +253,11 @@ class UserLimits(Observer):
 
     def refusal(self, position: int, user: int, name: int | str) -> str:
         """Return why a partition takes no more jobs of a user, called `name`; empty: it does."""
-        account = self._accounts.get((position, user))
-        if account is None or account.waiting < account.partition.max_waiting_per_user:
+        account, partition = self._accounts.get((position, user)), self._partitions[position]
+        waiting = 0 if account is None else account.waiting
+        if user < 0 or waiting < partition.max_waiting_per_user:
             return ""
-        partition = account.partition
-        waiting = counted(account.waiting, "waiting job")
-        return (
-            f"user {name} has {waiting} in partition {partition.name}, which allows "
-            f"{partition.max_waiting_per_user:g} a user"
-        )
+        return too_many_wait(partition, waiting, name)
 
     def counts(self, tasks: Sequence[Task]) -> None:
         """Count a job as waiting that may not run yet: it is let in later, by `holds`."""

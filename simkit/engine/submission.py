@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, pairwise, repeat
 from math import inf
 
 import numpy as np
 
-from simkit.arrays import Floats, Ints
+from simkit.arrays import Bools, Floats, Ints
 from simkit.engine.events import Arriving
 from simkit.engine.held_back import UserLimits
 from simkit.errors import ScenarioError
@@ -125,75 +125,141 @@ class Routing:
     ) -> None:
         self._workload = workload
         self._cluster = cluster
-        self._users = users
-        self.by_waiting = users is not None and users.of_waiting
+        self._users = users if users is not None and users.of_waiting else None
+        self.by_waiting = self._users is not None
         """Whether it depends on the jobs that wait, so that jobs are sent at their submission."""
         first = cluster.partitions[0]
         self.only = first if cluster.partitions == (Partition(first.name),) else None
         """The partition that takes every job, where there is just one and without limits."""
         self.partition = np.full(0 if self.only else len(workload), -1)
         """(J,) row of the partition that each job has been sent to, -1: none; empty with `only`."""
+        self._first, self._admits = 0, [[False]]
+
+    def look_at(self, first: int, last: int) -> None:
+        """Look at the jobs in rows ``first:last``, which are sent next."""
+        self._first, self._admits = first, self.admits(first, last).T.tolist()
 
     def send(self, tasks: Sequence[Task]) -> str:
-        """Send a job's tasks to their partition; return why none takes them, empty if one does."""
+        """Send a job's tasks to their partition; return why none takes them, empty if one does.
+
+        `look_at` has looked at the job.
+        """
+        row = tasks[0].job_index
+        for position, admits in enumerate(self._admits[row - self._first]):
+            if admits and not self._too_many_wait(tasks[0], position):
+                partition = self._cluster.partitions[position]
+                for task in tasks:
+                    task.partition = position
+                    task.priority, task.machines = partition.priority, partition.machines
+                self.partition[row] = position
+                return ""
+        for task in tasks:
+            task.partition = -1
+        return self.why_refused(tasks)
+
+    def why_refused(self, tasks: Sequence[Task]) -> str:
+        """Return why no partition takes a job's tasks."""
         row = tasks[0].job_index
         queue, number = int(self._workload.queue[row]), int(self._workload.partition[row])
         reasons = []
         for position, partition in enumerate(self._cluster.partitions):
             if partition.takes(queue, number):
-                reason = next(filter(None, (self.refusal(t, partition) for t in tasks)), "")
-                reason = reason or self._too_many_wait(tasks[0], position)
-                if not reason:
-                    for task in tasks:
-                        task.partition = position
-                        task.priority, task.machines = partition.priority, partition.machines
-                    self.partition[row] = position
-                    return ""
-                reasons.append(reason)
-        for task in tasks:
-            task.partition = -1
+                reason = next(filter(None, (self._refusal(t, partition) for t in tasks)), "")
+                reasons.append(reason or self._too_many_wait(tasks[0], position))
         return "; ".join(reasons) or f"no partition takes queue {queue}, partition {number}"
 
     def _too_many_wait(self, task: Task, position: int) -> str:
         """Return why a partition takes no more jobs of a task's user now; empty: it does."""
-        if not self.by_waiting or self._users is None:
+        if self._users is None:
             return ""
         name = self._workload.label_of("user", task.user)
         return self._users.refusal(position, task.user, name)
 
-    def refusal(self, task: Task, partition: Partition) -> str:
+    def admits(self, first: int, last: int) -> Bools:
+        """Return (P, n): which partitions take and admit the jobs of some rows, whoever waits."""
+        load = self._workload
+        tasks = slice(int(load.first_task[first]), int(load.first_task[last]))
+        found = np.ones((len(self._cluster.partitions), last - first), np.bool_)
+        for partition, admits in zip(self._cluster.partitions, found, strict=True):
+            for broken, _ in self._rules(partition, tasks):
+                if tasks.stop - tasks.start > last - first:
+                    begins = load.first_task[first:last] - tasks.start
+                    broken = np.logical_or.reduceat(broken, begins)
+                admits &= ~broken
+            if partition.queues or partition.partitions:
+                named = np.isin(load.queue[first:last], list(partition.queues))
+                admits &= named | np.isin(load.partition[first:last], list(partition.partitions))
+        return found
+
+    def _refusal(self, task: Task, partition: Partition) -> str:
         """Return why a partition does not admit a task; empty: it does."""
-        resources = self._cluster.resources
+        rules = self._rules(partition, slice(task.index, task.index + 1))
+        return next((text(task) for broken, text in rules if broken[0]), "")
+
+    def _rules(
+        self, partition: Partition, tasks: slice
+    ) -> Iterator[tuple[Bools, Callable[[Task], str]]]:
+        """Yield rule by rule (n,) which of some tasks break it, and what is said of such a one."""
+        load, name = self._workload, partition.name
+        needed = np.where(load.gang[tasks], load.instances[tasks], 1)
+        too_large = needed > self._most_instances(load.request[tasks], partition)
+        yield too_large, lambda task: self._too_large(task, partition)
+        if (most_s := partition.max_time_s) < inf:
+            requested = load.requested_time_s[tasks]
+            allows = f"partition {name} allows {most_s:g} s"
+            yield np.isposinf(requested), lambda _: f"has no time limit, {allows}"
+            yield (
+                requested > most_s,
+                lambda task: f"asks for {task.requested_time_s:g} s, {allows}",
+            )
+        if (most := partition.max_demand) < inf:
+            resource = self._cluster.resources[0]
+            yield (
+                self._demand(tasks) > most,
+                lambda task: (
+                    f"asks for {task.demand[0]:g} {resource}, partition {name} allows {most:g}"
+                ),
+            )
+
+    def _most_instances(self, request: Floats, partition: Partition) -> Ints:
+        """Return how many instances of (n, R) requests a partition's machines ever hold.
+
+        The result has shape (n,), or (1,) if all requests are the same.
+        """
+        column = {name: row for row, name in enumerate(self._workload.resources)}
+        of_cluster = [column.get(name, -1) for name in self._cluster.resources]
+        if request.strides[0] == 0:
+            request = request[:1]  # one row, repeated
+        axis = None if request.shape[1] == 1 else 0  # plain numbers are sorted much faster
+        kinds, kind = np.unique(request, axis=axis, return_inverse=True)
+        rows = kinds.reshape(-1, request.shape[1]).tolist()
+        asked = [tuple([row[at] if at >= 0 else 0.0 for at in of_cluster]) for row in rows]
+        most = [self._cluster.most_instances(row, partition.machines) for row in asked]
+        return np.array(most)[kind.reshape(-1)]
+
+    def _demand(self, tasks: slice) -> Floats:
+        """Return (n,): what all instances of some tasks ask of the cluster's first resource."""
+        load, resource = self._workload, self._cluster.resources[0]
+        if resource not in load.resources:
+            return np.zeros(tasks.stop - tasks.start)
+        asked = load.request[tasks, load.resources.index(resource)]
+        amounts: Floats = asked * load.instances[tasks]
+        return amounts
+
+    def _too_large(self, task: Task, partition: Partition) -> str:
+        """Return why a partition's machines never hold a task."""
         room = self._cluster.most_instances(task.request, partition.machines)
         needed = task.instances if task.gang else 1
-        if needed > room:
-            asked = ", ".join(
-                f"{a:g} {n}" for a, n in zip(task.request, resources, strict=True) if a
-            )
-            machines = (
-                "the machines" if self.only else f"the machines of partition {partition.name}"
-            )
-            hold = f"{machines} hold {room}" if room else "no machine can hold one"
-            return f"asks for {needed} x {asked} at once, {hold}"
-        if task.requested_time_s == inf and partition.max_time_s < inf:
-            return (
-                f"has no time limit, partition {partition.name} allows {partition.max_time_s:g} s"
-            )
-        if task.requested_time_s > partition.max_time_s:
-            return (
-                f"asks for {task.requested_time_s:g} s, partition {partition.name} allows "
-                f"{partition.max_time_s:g} s"
-            )
-        if task.demand[0] > partition.max_demand:
-            return (
-                f"asks for {task.demand[0]:g} {resources[0]}, partition {partition.name} allows "
-                f"{partition.max_demand:g}"
-            )
-        return ""
+        requests = zip(task.request, self._cluster.resources, strict=True)
+        asked = ", ".join(f"{amount:g} {name}" for amount, name in requests if amount)
+        machines = "the machines" if self.only else f"the machines of partition {partition.name}"
+        hold = f"{machines} hold {room}" if room else "no machine can hold one"
+        return f"asks for {needed} x {asked} at once, {hold}"
 
 
 _UNSENT = Partition("")  # until a task is sent to its partition
-_BLOCK = 2048  # jobs turned into Python numbers at a time: what keeps a long trace's memory flat
+BLOCK = 2048
+"""Jobs turned into Python numbers at a time: what keeps a long trace's memory flat."""
 
 
 class Submission:
@@ -209,7 +275,6 @@ class Submission:
         check_requests(workload, cluster)
         self.workload = workload
         """Whose jobs they are."""
-        self._cluster = cluster
         self._predictor = predictor
         self._order = [
             workload.resources.index(name) if name in workload.resources else -1
@@ -220,11 +285,11 @@ class Submission:
 
     def jobs(self) -> Iterator[Arriving]:
         """Yield every job in order of submission."""
-        return chain.from_iterable(map(self._block, range(0, len(self.workload), _BLOCK)))
+        return chain.from_iterable(map(self._block, range(0, len(self.workload), BLOCK)))
 
     def _block(self, first: int) -> Iterator[Arriving]:
         """Return a block's jobs; made column by column, not one by one: it is what a job costs."""
-        load, last = self.workload, min(first + _BLOCK, len(self.workload))
+        load, last = self.workload, min(first + BLOCK, len(self.workload))
         tasks = self.tasks(first, last)
         offsets = load.first_task[first : last + 1] - load.first_task[first]
         whole: Iterable[Sequence[Task]]
@@ -234,17 +299,16 @@ class Submission:
             bounds = offsets.tolist()
             whole = (tuple(tasks[a:b]) for a, b in pairwise(bounds))
         times = load.submit_time_s[first:last].tolist()
-        if self.routing.by_waiting:
-            refusals = [""] * len(times)
-        elif self.routing.only is None:
-            whole = list(whole)
-            refusals = list(map(self.routing.send, whole))
+        refusals = [""] * len(times)
+        if self.routing.only is None:
+            self.routing.look_at(first, last)
+            if not self.routing.by_waiting:
+                whole = list(whole)
+                refusals = list(map(self.routing.send, whole))
         else:
-            refusals = [""] * len(times)
-            for position in self._doubtful(int(load.first_task[first]), len(tasks)):
-                task = tasks[position]
-                row = task.job_index - first
-                refusals[row] = refusals[row] or self.routing.refusal(task, self.routing.only)
+            (admits,) = self.routing.admits(first, last)
+            for row in np.flatnonzero(~admits).tolist():
+                refusals[row] = self.routing.why_refused(tasks[offsets[row] : offsets[row + 1]])
         return zip(times, range(first, last), whole, refusals)  # noqa: B905 - hot, and equal
 
     def tasks(self, first: int, last: int) -> list[Task]:
@@ -300,19 +364,3 @@ class Submission:
         none = [0.0] * len(amounts)
         columns = [amounts[:, r].tolist() if r >= 0 else none for r in self._order]
         return list(zip(*columns, strict=True))
-
-    def _doubtful(self, begin: int, count: int) -> Sequence[int]:
-        """Return which of the tasks must be checked one by one: they might never run."""
-        if len(self._cluster.capacity) > 1:
-            return range(count)
-        load, tasks = self.workload, slice(begin, begin + count)
-        columns = [i for i, r in enumerate(self._order) if r >= 0]
-        asked = load.request[tasks] * load.instances[tasks, None]
-        room = self._cluster.capacity[0]
-        if self._order != list(range(asked.shape[1])):
-            asked, room = asked[:, [self._order[i] for i in columns]], room[columns]
-        too_much = asked > room
-        if not too_much.any():
-            return ()
-        doubtful: list[int] = np.flatnonzero(too_much.any(axis=1)).tolist()
-        return doubtful

@@ -48,9 +48,8 @@ from simkit.experiment.workload import TraceMemory, read_trace
 from simkit.machine_code import is_kept
 from simkit.plugins import author_traceback, instantiate, lines_of_author
 from simkit.policy import Policy
-from simkit.policy.declared import declared_metrics
+from simkit.policy.declared import FitRule, PoolRule, declared_metrics
 from simkit.policy.estimates import Predictor
-from simkit.policy.pool_rule import PoolRule
 from simkit.progress import RunProgress
 from simkit.records import TABLES
 from simkit.results.all_metrics import build_metrics, failures, measure
@@ -358,12 +357,15 @@ def _simulate(
     return _simulate_events(experiment, Recorder(workload, resources, store, tables), watch)
 
 
-def _replay_compiled(experiment: Experiment, rule: PoolRule, recorder: Recorder) -> Replayed | None:
+def _replay_compiled(
+    experiment: Experiment, rule: PoolRule | FitRule, recorder: Recorder
+) -> Replayed | None:
     """Run the compiled engine; if it stops early, its recorder still writes its rows.
 
     Returns None if SimPy must run after all; what was written is then worth nothing.
     """
-    from simkit.compiled.replay import replay_pool  # takes a while
+    from simkit.compiled.bags import replay_bags_of  # takes a while, as does the other
+    from simkit.compiled.replay import replay_pool
 
     scenario = experiment.scenario
     with DeferredInterrupt() as interrupt, WallClock(scenario.limits.wall_time) as clock:
@@ -379,11 +381,13 @@ def _replay_compiled(experiment: Experiment, rule: PoolRule, recorder: Recorder)
 
         try:
             with blaming(experiment, lambda: "in the compiled engine"):
-                return replay_pool(
+                replayed: Any = replay_bags_of if isinstance(rule, FitRule) else replay_pool
+                done: Replayed | None = replayed(
                     experiment.policy, rule, experiment.trace.workload, experiment.cluster,
                     recorder, rules=scenario, predictor=experiment.predictor, seed=scenario.seed,
                     correction=scenario.estimates.correction, after_part=after_part,
                 )  # fmt: skip
+                return done
         except FailedRunError:
             raise
         except WallTimeOver as over:

@@ -61,8 +61,8 @@ def unit_warnings(scenario: Scenario, trace: Trace, cluster: Cluster) -> list[st
                 f"more than {most:.10g}; {looks}: {_remedy(scenario, name, factor)}"
             )
     own = workload.instance_run_time_s
-    times = np.unique(own if len(own) else workload.run_time_s)
-    if len(times) >= _FEWEST_TIMES and not (times % 1000).any():
+    own = own if len(own) else workload.run_time_s
+    if not (own % 1000).any() and len(times := np.unique(own)) >= _FEWEST_TIMES:
         found.append(
             f"warning: run times: all are multiples of 1000, up to {times[-1]:.10g} s; they look "
             f"like milliseconds: {_remedy(scenario, 'run_time_s', '0.001')}"

@@ -23,10 +23,12 @@ import numpy as np
 from simkit.arrays import Floats, Ints
 from simkit.policy import Action, Place, State, SystemInfo
 from simkit.policy.declared import (
+    FitRule,
     PolicyMetric,
     Signals,
     declared_metrics,
     declared_signals,
+    fit_rule_of,
     reads_estimates,
 )
 from simkit.policy.greedy import FitSearch, GreedyPolicy
@@ -176,6 +178,10 @@ class FitnessPolicy(GreedyPolicy):
     def metrics(self) -> tuple[PolicyMetric, ...]:
         """Metrics that its parts bring."""
         return declared_metrics(self.order, self.fitness)
+
+    def decision_rule(self) -> FitRule | str:
+        """Return how it decides on machines, or why no compiled replay knows it."""
+        return fit_rule_of(self, FitnessPolicy)
 
     def schedule(self, state: State) -> Iterable[Action]:
         if state.queue:

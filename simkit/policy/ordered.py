@@ -21,13 +21,14 @@ from simkit.policy import Action, Kill, Place, Placement, Resume, State, Suspend
 from simkit.policy.claims import Claims, stays_where_it_ran
 from simkit.policy.declared import (
     PolicyMetric,
+    PoolRule,
     Signals,
     declared_metrics,
     declared_signals,
+    pool_rule_of,
     reads_estimates,
 )
 from simkit.policy.lane import ChangingOrder, Lane, Line, Order, Passing, make_lanes
-from simkit.policy.pool_rule import PoolRule, rule_of
 from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule, total_usable
 from simkit.policy.task import Allocation, Task
@@ -121,13 +122,13 @@ class OrderedPolicy:
         """Metrics that its parts bring."""
         return declared_metrics(self.order, self.backfill, self.placement)
 
-    def pool_rule(self) -> PoolRule | str:
+    def decision_rule(self) -> PoolRule | str:
         """Return how it decides in a pool of rigid jobs, or why no compiled replay knows it."""
         overtaking = "none"
         if self.backfill is not None:
             declares = "overtaking" in type(self.backfill).__dict__
             overtaking = getattr(self.backfill, "overtaking", "") if declares else ""
-        return rule_of(self, OrderedPolicy, overtaking)
+        return pool_rule_of(self, OrderedPolicy, overtaking)
 
     def schedule(self, state: State) -> Iterable[Action]:
         for lane in self._lanes:

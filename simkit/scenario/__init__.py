@@ -27,7 +27,7 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 from pydantic_core.core_schema import CoreSchema, ModelSchema
 
 from simkit.errors import ScenarioError
-from simkit.rules import Rules
+from simkit.rules import Engine, Rules
 from simkit.scenario.cluster import ClusterSection
 from simkit.scenario.policy import (
     USUAL_ESTIMATES,
@@ -201,7 +201,7 @@ class Scenario(Rules, _Simulated):
 
     noun = "scenario"
 
-    engine: Literal["auto", "simpy", "compiled"] = "auto"
+    engine: Engine = "auto"
     """What replays the run, with the same result: SimPy, or machine code for pools of rigid jobs
     (needs numba). auto: the compiled engine where it covers the run, from 20,000 jobs on."""
     metrics: Metrics = Field(default_factory=Metrics)

@@ -43,10 +43,10 @@ from simkit.gym.episodes import Nowhere  # noqa: E402
 from simkit.policies.easy import Easy  # noqa: E402
 from simkit.policies.fitness import FirstFit  # noqa: E402
 from simkit.policies.orderings import FCFS  # noqa: E402
+from simkit.policy.declared import PoolRule  # noqa: E402
 from simkit.policy.estimates import Requested  # noqa: E402
 from simkit.policy.fitness import FitnessPolicy  # noqa: E402
 from simkit.policy.ordered import OrderedPolicy  # noqa: E402
-from simkit.policy.pool_rule import PoolRule  # noqa: E402
 from simkit.power.facts import Supply  # noqa: E402
 from simkit.power.forecast import Persistence  # noqa: E402
 from simkit.power.machine_model import PowerModel  # noqa: E402
@@ -119,7 +119,7 @@ def compiled() -> Piece:
     columns = log(6, 512, 0.95, 40_000)
     workload = Workload.from_jobs({"job_id": range(len(columns["run_time_s"])), **columns})
     cluster, policy = Cluster.pool({"processors": 512}), OrderedPolicy(FCFS(), Easy())
-    rule = policy.pool_rule()
+    rule = policy.decision_rule()
     assert isinstance(rule, PoolRule)
 
     def piece() -> None:

@@ -26,9 +26,9 @@ MOST_BYTES = 1e9
 
 def columns_bytes(log: Path) -> int:
     """Return the size of a workload's columns; a constant one, held once, is nothing."""
-    from simkit.plugins import find
+    from simkit.traces.swf import read_swf
 
-    workload = find("simkit.readers", "swf")(log).workload
+    workload = read_swf(log).workload
     arrays = [getattr(workload, field.name) for field in fields(workload)]
     return sum(a.nbytes for a in arrays if isinstance(a, np.ndarray) and a.strides[0])
 

@@ -29,7 +29,7 @@ ESTIMATES: Final[tuple[Any, ...]] = (
 )  # fmt: skip
 
 
-class PoolScenario(NamedTuple):
+class Scenario(NamedTuple):
     """What a run is made of."""
 
     workload: Workload
@@ -46,7 +46,7 @@ class PoolScenario(NamedTuple):
         )
 
 
-def drawn(seed: int) -> PoolScenario:
+def drawn(seed: int) -> Scenario:
     """Return a random run: a few or many jobs, often at one instant, often overloaded."""
     rng = np.random.default_rng(seed)
     jobs, size = int(rng.choice([1, 5, 30, 120])), int(rng.choice([1, 4, 16, 100]))
@@ -79,7 +79,7 @@ def drawn(seed: int) -> PoolScenario:
     cluster = _cluster(rng, size, pools)
     if rng.random() < 0.4:
         cluster = replace(cluster, maintenance=_maintenance(rng, cluster, submit[-1] + 60.0))
-    return PoolScenario(workload, cluster, overrides)
+    return Scenario(workload, cluster, overrides)
 
 
 def _maintenance(
@@ -99,11 +99,20 @@ def _maintenance(
 def _cluster(rng: np.random.Generator, size: int, pools: int) -> Cluster:
     """Return one pool, or one for each partition, which take some queues and have limits."""
     names = [f"p{row}" for row in range(pools)]
+    waiting = np.array([1.0, 2.0, 5.0, np.inf, np.inf])
     if pools == 1 and rng.random() < 0.3:
-        limited = Partition("all", max_running_per_user=float(rng.integers(1, 4)))
+        limited = Partition(
+            "all",
+            max_running_per_user=float(rng.choice([1, 2, 3, np.inf])),
+            max_waiting_per_user=float(rng.choice(waiting)),
+        )
         return Cluster.pool({"processors": float(size)}, partitions=(limited,))
     if pools == 1:
         return Cluster.pool({"processors": float(size)})
+    of_queues = [frozenset(rng.choice(3, rng.integers(3)).tolist()) for _ in names]
+    alone = pools == 2 and rng.random() < 0.5  # each queue has one partition
+    if alone:
+        of_queues, waiting = [frozenset([-1, 0]), frozenset([1, 2])], waiting[:4]
     partitions = [
         Partition(
             name,
@@ -112,7 +121,8 @@ def _cluster(rng: np.random.Generator, size: int, pools: int) -> Cluster:
             max_time_s=float(rng.choice([60.0, np.inf])),
             max_running_per_user=float(rng.choice([1, 3, np.inf, np.inf])),
             max_demand=float(rng.choice([size // 2 + 1, np.inf])),
-            queues=frozenset(rng.choice(3, rng.integers(3)).tolist()),
+            max_waiting_per_user=float(rng.choice(waiting)) if alone else np.inf,
+            queues=of_queues[row],
         )
         for row, name in enumerate(names)
     ]

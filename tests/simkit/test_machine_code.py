@@ -133,3 +133,15 @@ def test_a_cache_that_cannot_be_written_is_passed_over(tmp_path: Path, program: 
     (tmp_path / "file").write_text("")
     elsewhere = {"HOME": str(tmp_path / "file"), "TMPDIR": str(tmp_path)}
     assert output(tmp_path / "file", program, **elsewhere) == "True"
+
+
+def test_code_that_others_could_write_is_not_run(tmp_path: Path, program: Path) -> None:
+    shared = tmp_path / "shared" / "simkit" / "machine-code"
+    shared.mkdir(parents=True)
+    shared.chmod(0o777)
+    elsewhere = {"HOME": str(tmp_path / "own" / "program.py"), "TMPDIR": str(tmp_path)}
+    assert output(tmp_path / "shared", program, **elsewhere) == "True"
+    assert output(tmp_path / "shared", program, **elsewhere) == "False"
+    (kept,) = tmp_path.glob("simkit-*")
+    assert not [*shared.rglob("*.o")]
+    assert kept.stat().st_mode & 0o077 == 0

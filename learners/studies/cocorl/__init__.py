@@ -9,7 +9,7 @@ import polars as pl
 
 from simkit.learners.studies.cocorl import page
 from simkit.learners.studies.cocorl import trainings as planned
-from simkit.learners.studies.green.judge import HEURISTICS, agents, judged, rule
+from simkit.learners.studies.green.judge import BEST, HEURISTICS, agents, judged, rule
 from simkit.learners.studies.green.trainings import FULL, LATE_LEAVE, QUICK, Size
 from simkit.learners.studies.results import Results
 from simkit.learners.studies.study import Study
@@ -45,6 +45,6 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
 
 
 STUDY: Final = Study(
-    "cocorl", FULL, QUICK, measure, page=page,
+    "cocorl", FULL, QUICK, measure, page=page, best=BEST,
     pictures={"cocorl-frontier": page.draw_frontier, "cocorl-loads": page.draw_loads},
 )  # fmt: skip

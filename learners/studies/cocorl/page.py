@@ -22,7 +22,7 @@ TRAINED: Final = LOADS[-1]
 """The load at which agents are trained."""
 AT_LOAD: Final = "seed=0"
 """The agents that are judged at all loads."""
-THRESHOLD_RULES: Final = {threshold_of(theta): f"θ {theta:.2f}" for theta in THRESHOLDS}
+THRESHOLD_RULES: Final = tuple(map(threshold_of, THRESHOLDS))
 FRONTIER: Final[Mapping[str, str]] = {
     "ppo": "no limit", "half-of-ppo": "50 %",
     **{f"limit-{100 * share:.0f}": f"{100 * share:.0f} %" for share in SHARES},
@@ -75,13 +75,6 @@ def at_equal_cost(results: Results, cost: float) -> tuple[float, float, float]:
     return below, above, (cost - costs[below]) / width if width > 0 else 0.0
 
 
-def theta_words(below: float, above: float, share: float) -> str:
-    """Return what `at_equal_cost` found as text: ``0.10 to 0.15``."""
-    if below != above:
-        return f"{below:.2f} to {above:.2f}"
-    return f"{below:.2f}, the {'dearest' if share else 'cheapest'}"
-
-
 def equal_cost_rows(results: Results) -> pl.DataFrame:
     """Return the value of the threshold rule of equal cost for each agent, as a long table.
 
@@ -103,64 +96,39 @@ def equal_cost_rows(results: Results) -> pl.DataFrame:
 # --- numbers and verdicts -------------------------------------------------------------------------
 
 
-def keys_of(results: Results, arms: Iterable[str]) -> dict[str, tuple[str, int]]:
-    """Return the key of each training of some arms, ``ARM | CASE | seed=N`` → arm and seed."""
-    return {
-        f"{arm} | {TRAINED} | seed={seed}": (arm, seed)
+def _over_equal(results: Results, arms: Iterable[str]) -> list[Estimate]:
+    """Return the value of each training less that of the threshold rule of equal cost."""
+    return [
+        results.ask(f"value | {arm} | {TRAINED} | less={equal_to(arm)} | seed={seed}")
         for arm in arms
-        for seed in range(len(results.values("cost", arm, TRAINED)[0]))
-    }
-
-
-def _over_free(key: str) -> str:
-    """Return the question for a cost beside that of the free agents that act in the same way."""
-    return f"cost | {key} | over={drawn('ppo') if drawn('') in key else 'ppo'}"
-
-
-def _over_equal(key: str) -> str:
-    """Return the question for a value less that of the threshold rule of equal cost."""
-    return f"value | {key} | less={equal_to(key.partition(' | ')[0])}"
+        for seed in results.seeds("value", arm, TRAINED)
+    ]
 
 
 def bar_met(results: Results, actions: str) -> str:
     """Return how many trainings with half of the cost meet the bar: ``2 of 3``.
 
-    They cost at most half of the free agent, and are at par with the rule of equal cost.
+    They cost at most half of the free agent that acts alike, and are at par with the rule of equal
+    cost.
     """
-    mine = keys_of(results, [ACTIONS[actions]("half-of-ppo")])
-    met = [
-        results.ask(_over_free(key)).value <= HALF and results.ask(_over_equal(key)).surely(PAR)
-        for key in mine
+    arm, free = map(ACTIONS[actions], ("half-of-ppo", "ppo"))
+    gaps = _over_equal(results, [arm])
+    costs = [
+        results.ask(f"cost | {arm} | {TRAINED} | over={free} | seed={seed}").value
+        for seed in range(len(gaps))
     ]
+    met = [cost <= HALF and gap.surely(PAR) for cost, gap in zip(costs, gaps, strict=True)]
     return f"{sum(met)} of {len(met)}"
-
-
-def _beside_equal(results: Results) -> list[Estimate]:
-    return [results.ask(_over_equal(key)) for key in keys_of(results, FRONTIER)]
 
 
 def surely_above(results: Results) -> int:
     """Return how many agents are surely above the line of threshold rules."""
-    return sum(gap.surely(0.0) for gap in _beside_equal(results))
+    return sum(gap.surely(0.0) for gap in _over_equal(results, FRONTIER))
 
 
 def surely_below(results: Results) -> int:
     """Return how many agents are surely below it."""
-    return sum(gap.high is not None and gap.high < 0 for gap in _beside_equal(results))
-
-
-def _best_rule(results: Results) -> str:
-    return results.ranked("value", TRAINED, THRESHOLD_RULES)[-1]
-
-
-def best_theta(results: Results) -> str:
-    """Return the θ of the threshold rule of the highest value on the test streams."""
-    return _best_rule(results).removeprefix("threshold ")
-
-
-def best_theta_over_qos(results: Results) -> Any:
-    """Return by how many points this rule is above QoS."""
-    return results.ask(f"value | {_best_rule(results)} | {TRAINED} | less=qos | percent")
+    return sum(gap.surely_below(0.0) for gap in _over_equal(results, FRONTIER))
 
 
 def at_par(results: Results, arm: str) -> bool:
@@ -185,25 +153,10 @@ def no_rule_at_par(results: Results) -> bool:
 # --- rows -----------------------------------------------------------------------------------------
 
 
-def best_rule(results: Results) -> dict[str, str]:
-    """Return the threshold rule of the highest value → its label."""
-    best = _best_rule(results)
-    return {best: THRESHOLD_RULES[best]}
-
-
-def every_rule(_: Results) -> Mapping[str, str]:
-    """Return the rules."""
-    return {**HEURISTICS, **THRESHOLD_RULES}
-
-
-def compared(_: Results) -> Mapping[str, str]:
-    """Return who is compared at all loads."""
-    return COMPARED
-
-
 def every_agent(results: Results) -> Iterator[dict[str, str]]:
     """Yield what the row of each training names, with likeliest and with drawn actions."""
-    for arm, seed in keys_of(results, AGENTS).values():
+    trainings = [(arm, seed) for arm in AGENTS for seed in results.seeds("value", arm, TRAINED)]
+    for arm, seed in trainings:
         known = results.facts["limits"].get(f"{arm}-seed{seed}", {})
         for actions, act in ACTIONS.items():
             yield {
@@ -217,7 +170,10 @@ def every_agent(results: Results) -> Iterator[dict[str, str]]:
 def theta_of(results: Results, arm: str, seed: str) -> str:
     """Return the θ of the threshold rule that costs as much as a training's agent: ``seed=N``."""
     cost = results.ask(f"cost | {arm} | {TRAINED} | {seed}").value
-    return theta_words(*at_equal_cost(results, cost))
+    below, above, share = at_equal_cost(results, cost)
+    if below != above:
+        return f"{below:.2f} to {above:.2f}"
+    return f"{below:.2f}, the {'dearest' if share else 'cheapest'}"
 
 
 # --- pictures -------------------------------------------------------------------------------------

@@ -21,12 +21,12 @@ from simkit.learners.scorers.chunk_bounds import look_ahead, lower_bound
 from simkit.learners.scorers.pair_model import Chunk, Objective, chunks, play, roll_out
 from simkit.learners.scorers.pair_scorer import RULES, PairScorer
 from simkit.learners.studies.deepjs import trainings
+from simkit.learners.studies.judging import Arm, evaluated
 from simkit.learners.studies.results import long
 from simkit.learners.studies.trainings import KeptTraining, kept_table
 from simkit.scenario import Scenario
 from simkit.traces.task_table import read_task_table
 from simkit.training import Workplace
-from simkit.training.evaluate import Candidate, evaluate
 
 Trained = Mapping[str, Sequence[KeptTraining]]
 """Kind → complete trainings, seed by seed."""
@@ -153,16 +153,10 @@ def _looking_ahead(rules: Sequence[PairScorer]) -> Play:
 def rows_of(played: pl.DataFrame, first: int, last: int) -> pl.DataFrame:
     """Return long rows of what was played on chunks `first` to `last`.
 
-    Args:
-        played: columns `arm`, `seed`, `machines`, `draw`, `chunk` and costs by `OBJECTIVES`.
-        first: first test chunk.
-        last: last test chunk.
+    `played` has columns `arm`, `seed`, `machines`, `draw`, `chunk` and costs by `OBJECTIVES`.
     """
-    makespan, chunk, here = (
-        pl.col("makespan"),
-        pl.col("chunk"),
-        pl.col("machines") == trainings.MACHINES,
-    )
+    makespan, chunk = pl.col("makespan"), pl.col("chunk")
+    here = pl.col("machines") == trainings.MACHINES
     rivals = played.filter(here, pl.col("arm").is_in(RIVALS))
     wide = played.join(rivals.pivot("arm", index="chunk", values="makespan"), on="chunk")
     wide = wide.with_columns(
@@ -195,11 +189,9 @@ def _tetris(windows: Sequence[int], workers: int) -> Play:
     @cache
     def played() -> Iterator[float]:
         scenario = Scenario.model_validate(trainings.cluster_scenario((0, 0)))
-        tetris = Candidate("policy", {"fitness": "tetris", "compat": "cloudsimpy"}, TETRIS)
-        found = evaluate(
-            scenario, [tetris], windows=windows, metric="cloudsimpy_makespan", workers=workers
-        )
-        rows = sorted(found.rows, key=lambda row: row["set"])
-        return iter([float(row["sum"]) for row in rows])  # one number per window
+        tetris = Arm(TETRIS, {"fitness": "tetris", "compat": "cloudsimpy"})
+        metric = "cloudsimpy_makespan"
+        found = evaluated(scenario, [tetris], windows=windows, metric=metric, workers=workers)
+        return iter(found.sort("set")[metric].to_list())
 
     return lambda _: {"makespan": next(played())}

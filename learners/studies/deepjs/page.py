@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -30,12 +29,6 @@ def counts(results: Results, arm: str, case: str = TEST, rival: str = FIRST_FIT)
     chunks = len(results.values("makespan", BALANCE, case)[1])
     shares = (above, 1 - above - below, below)
     return "/".join(f"{chunks * share:.1f}".removesuffix(".0") for share in shares)
-
-
-def over(results: Results, arm: str, other: str = BOUND, case: str = TEST) -> float:
-    """Return by how many percent an arm's makespan is above another's, as a geometric mean."""
-    apart = results.mean("log makespan", arm, case) - results.mean("log makespan", other, case)
-    return 100 * math.expm1(apart)
 
 
 def training_minutes(results: Results, arm: str) -> str:

@@ -42,7 +42,7 @@ def our_bars(results: Results) -> Iterator[dict[str, str]]:
         chosen = results.facts["chosen rules"][sets]
         over = results.ask(f"slowdown | {ALL} | {sets} | over=best family | percent")
         strict = int(load) in BELOW
-        met = over.high is not None and over.high < 0 if strict else over.value <= MOST_ABOVE
+        met = over.surely_below(0.0) if strict else over.value <= MOST_ABOVE
         yield {
             "x": load, "sets": sets, "rule": chosen[results.named("best family", sets)],
             "headroom": ", ".join(chosen["headroom"].split()[1::2]),

@@ -6,8 +6,7 @@ learning" (HotNets 2016).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from simkit.learners.studies.trainings import KeptTraining
@@ -88,30 +87,27 @@ class Agents:
     load: int
     """Load in percent at which they are trained; of `ALL` the one that its scenario states."""
     kept: tuple[KeptTraining, ...]
-    choose: str = "sample"
+    choose: str
     """How they are judged: `sample` draws actions as in training, `greedy` takes the likeliest."""
 
 
 def paper_agents(place: Workplace, setting: DeepRMSetting) -> list[Agents]:
     """Return the arms of the paper's recipe."""
-
-    def agents(arm: str, name: str, load: int, seeds: int = 1, **told: Any) -> Agents:
-        arguments = {
-            "job_sets": setting.job_sets, "rollouts": setting.rollouts, "fresh": True,
-            "objective": "slowdown", "held_out_sets": setting.held_out, **told,
-        }  # fmt: skip
-        iterations = setting.iterations if arguments["fresh"] else setting.long_iterations
-        kept = _kept(place, f"deeprm-{name}", load, seeds, "deeprm", iterations, arguments)
-        return Agents(arm, load, kept)
-
+    paper: dict[str, Any] = {
+        "iterations": setting.iterations, "job_sets": setting.job_sets, "fresh": True,
+        "rollouts": setting.rollouts, "objective": "slowdown", "held_out_sets": setting.held_out,
+    }  # fmt: skip
+    fixed = {**paper, "fresh": False, "iterations": setting.long_iterations}
     return [
         *(
-            agents(trained_at(load), f"{load}", load, 1 if load == HIGHEST else setting.seeds)
+            _agents(place, "deeprm", trained_at(load), f"{load}", load,
+                    1 if load == HIGHEST else setting.seeds, **paper)
             for load in setting.trained
         ),
-        agents(COMPLETION, "130-completion", 130, objective="completion"),
-        agents(FIXED, "70-fixed-sets", 70, fresh=False),
-    ]
+        _agents(place, "deeprm", COMPLETION, "130-completion", 130,
+                **{**paper, "objective": "completion"}),
+        _agents(place, "deeprm", FIXED, "70-fixed-sets", 70, **fixed),
+    ]  # fmt: skip
 
 
 WEIGHTS: Final = {10: 6.0}
@@ -123,31 +119,32 @@ leaves that cost to the critic, which knows low loads least, so that agents held
 
 def our_agents(place: Workplace, setting: DeepRMSetting) -> list[Agents]:
     """Return the arms of our own recipe, the learner `ppo`."""
-
-    def agents(arm: str, name: str, ours: Ours, **told: Any) -> Agents:
-        arguments = {"job_sets": ours.job_sets, "entropy": ours.entropy, **told}
-        kept = _kept(place, f"ppo-{name}", 70, setting.seeds, "ppo", ours.iterations, arguments)
-        return Agents(arm, 70, kept, "greedy")
-
     loads, weights = [load / 100 for load in RATES], [WEIGHTS.get(load, 1.0) for load in RATES]
+    mix: dict[str, Any] = {
+        "loads": loads,
+        "weights": weights,
+        "decay": DECAY,
+        **asdict(setting.all_loads),
+    }
     return [
-        agents(ALL, "mixed", setting.all_loads, loads=loads, weights=weights, decay=DECAY),
-        agents(ALONE, "70", setting.alone),
+        _agents(place, "ppo", ALL, "mixed", 70, setting.seeds, **mix),
+        _agents(place, "ppo", ALONE, "70", 70, setting.seeds, **asdict(setting.alone)),
     ]
 
 
-def _kept(
-    place: Workplace, name: str, load: int, seeds: int, learner: str, iterations: int,
-    arguments: Mapping[str, Any],
-) -> tuple[KeptTraining, ...]:  # fmt: skip
+def _agents(
+    place: Workplace, learner: str, arm: str, name: str, load: int, seeds: int = 1,
+    *, iterations: int, **arguments: Any,
+) -> Agents:  # fmt: skip
     learn = {
-        "learner": learner, "iterations": iterations, "held_out_every": 10,
-        "arguments": dict(arguments),
+        "learner": learner, "iterations": iterations, "held_out_every": 10, "arguments": arguments,
     }  # fmt: skip
-    return tuple(
-        KeptTraining(place, scenario_at(load, name=f"{name}-seed{seed}", seed=seed, learn=learn))
+    kept = (
+        scenario_at(load, name=f"{learner}-{name}-seed{seed}", seed=seed, learn=learn)
         for seed in range(seeds)
     )
+    choose = "sample" if learner == "deeprm" else "greedy"
+    return Agents(arm, load, tuple(KeptTraining(place, one) for one in kept), choose)
 
 
 def scenario_at(load: int, **told: Any) -> Scenario:

@@ -18,6 +18,7 @@ from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.rules import ORDERS, left_over, play, threshold
 from simkit.learners.studies.green.circumstances import Circumstances
 from simkit.learners.studies.green.trainings import drawn, kind_of
+from simkit.learners.studies.results import Best
 from simkit.learners.studies.trainings import KeptTraining, Part, digest_of, kept_rows, player
 from simkit.training import Workplace
 
@@ -42,6 +43,10 @@ share of powered units that were in use."""
 def threshold_of(theta: float) -> str:
     """Return the name of a threshold rule."""
     return f"threshold {theta:.2f}"
+
+
+BEST: Final = {"threshold rule": Best("value", tuple(map(threshold_of, THRESHOLDS)), highest=True)}
+"""That whose θ was chosen on other streams: where late jobs leave, no other is judged."""
 
 
 RULES: Final[Mapping[str, Rule]] = {

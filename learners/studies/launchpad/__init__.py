@@ -57,5 +57,5 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
 
 
 STUDY: Final = Study(
-    "launchpad", FULL, QUICK, measure, page=page, pictures={"launchpad": page.draw}, best=page.BEST
+    "launchpad", FULL, QUICK, measure, page=page, pictures={"launchpad": page.draw}, best=judge.BEST
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -17,8 +17,7 @@ import polars as pl
 from simkit.learners.studies.green.circumstances import Circumstances
 from simkit.learners.studies.green.judge import JUDGED_AFRESH, Candidate, games_of, rule
 from simkit.learners.studies.launchpad.data import MIXES
-from simkit.learners.studies.results import long
-from simkit.learners.studies.trainings import kept_table
+from simkit.learners.studies.trainings import Part, kept_rows
 from simkit.training import Workplace
 
 METRICS: Final = ("agreement", "agreement with a choice", "choices")
@@ -33,26 +32,19 @@ def agreement(
     """Return how often candidates agree with each rule of a mix, as a long table; kept.
 
     The items are the rules, by their place in the mix of all four; the case is ``pool N, DATA``,
-    and the arm the kind of agents, with how they act.
-
-    Args:
-        place: keeps results.
-        where: circumstances.
-        candidates: rules and agents to ask.
-        data: the mix whose rules play.
-        streams: number of streams, the first ones of the test streams.
+    and the arm the kind of agents, with how they act. They play the first test streams.
     """
-    tables = []
+    parts = []
     for one in candidates:
         kind, comma, acts = one.arm.partition(",")
-        mine: dict[str, Any] = {"arm": f"{kind.partition('-')[0]}{comma}{acts}", "seed": one.seed}
+        mine = {"arm": f"{kind.partition('-')[0]}{comma}{acts}", "seed": one.seed,
+                "case": f"pool {where.ready}, {data}"}  # fmt: skip
         for item, played in enumerate(map(rule, MIXES[data])):
             key = [asdict(where), played.digest, one.digest, streams, JUDGED_AFRESH]
+            asked = (where, one, played, streams)
             name = f"{one.arm} beside {played.arm}"
-            found = kept_table(place, name, key, _ask, where, one, played, streams)
-            mine |= {"item": item, "case": f"pool {where.ready}, {data}"}
-            tables.append(long(found, METRICS, **mine))
-    return pl.concat(tables)
+            parts.append(Part(name, key, _ask, asked, {**mine, "item": item}))
+    return kept_rows(place, parts, METRICS)
 
 
 def _ask(where: Circumstances, one: Candidate, played: Candidate, streams: int) -> pl.DataFrame:

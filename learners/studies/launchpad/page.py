@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from simkit.analysis.intervals import Estimate
 from simkit.analysis.plot_style import COLOURS
-from simkit.learners.studies.green.judge import HEURISTICS, THRESHOLDS, threshold_of
+from simkit.learners.studies.green.judge import HEURISTICS
 from simkit.learners.studies.green.trainings import LATE_LEAVE, SMALL_POOL, drawn
 from simkit.learners.studies.launchpad.data import MIXES
 from simkit.learners.studies.launchpad.trainings import KINDS
-from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED, parsed
+from simkit.learners.studies.page import CONFIRMED, NOT_CONFIRMED, SIGNS, parsed
 from simkit.learners.studies.pictures import Mark, distances, panel, picture
-from simkit.learners.studies.results import Best, Results
+from simkit.learners.studies.results import Results
 
 LARGE, SMALL = LATE_LEAVE.ready, SMALL_POOL.ready
 """Places in the two ready pools; their cases are ``pool N``, of agreement ``pool N, DATA``."""
@@ -43,17 +42,12 @@ NEAR: Final = 5.0
 """The most points by which an agreement may differ from the published one to count as the same."""
 
 
-BEST: Final = {"threshold rule": Best("value", tuple(map(threshold_of, THRESHOLDS)), highest=True)}
-"""That whose θ was chosen on other streams: no other is judged."""
-_MEETS: Final = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
-
-
 def seeds_met(results: Results, *rule: str) -> str:
     """Return how many seeds meet ``QUESTION >= NUMBER`` by their means: ``2 of 3``."""
     question, sign, least = parsed(" | ".join(rule))
     found = results.ask(question)
     each = found.by_seed or (found.value,)
-    met = [_MEETS[sign](gap, least) for gap in each]
+    met = [SIGNS[sign](gap, least) for gap in each]
     return f"{sum(met)} of {len(met)}"
 
 
@@ -92,7 +86,7 @@ def _verdict(holds: Callable[[str], bool]) -> str:
 
 _RELATIONS: Final[Mapping[str, Callable[[Estimate], bool]]] = {
     "above": lambda gap: gap.surely(0.0),
-    "below": lambda gap: gap.high is not None and gap.high < 0.0,
+    "below": lambda gap: gap.surely_below(0.0),
     "alike": lambda gap: abs(gap.value) <= ALIKE,
     "no worse": lambda gap: gap.value >= -ALIKE,
 }

@@ -29,4 +29,4 @@ def measure(place: Workplace, setting: LogsSetting) -> tuple[pl.DataFrame, dict[
     return judge_all(place, setting), facts
 
 
-STUDY: Final = Study("logs", FULL, QUICK, measure, width=JOBS, page=page)
+STUDY: Final = Study("logs", FULL, QUICK, measure, width=JOBS, page=page, best=page.BEST)

@@ -95,11 +95,6 @@ def measure(place: Workplace, size: Size) -> tuple[pl.DataFrame, dict[str, Any]]
 
 
 STUDY: Final = Study(
-    "rare",
-    FULL,
-    replace(QUICK, hours=100),
-    measure,
-    page=page,
-    pictures={"rare": page.draw},
+    "rare", FULL, replace(QUICK, hours=100), measure, page=page, pictures={"rare": page.draw},
     best=page.BEST,
-)
+)  # fmt: skip

@@ -23,7 +23,7 @@ def measure(
     """
     trainings = [logs.kept(place, agent, setting) for agent in logs.agents(setting)]
     train(place, trainings)
-    rows = pl.concat([judge.judge_easy(place, setting), judge.judge_theirs(place, setting)])
+    rows = pl.concat(judge.judge_all(place, setting))
     facts: dict[str, Any] = {f"hold of {log.name}": _hold(log) for log in logs.LOGS}
     return rows, facts | {
         "training time, s": sum(one.seconds for one in trainings),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any, Final
@@ -10,28 +10,22 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from simkit import plugins
 from simkit.arrays import Floats, stream
-from simkit.engine.recorder import Recorder
-from simkit.engine.simulation import Simulation
+from simkit.experiment import api as engine
 from simkit.learners.pools.jobs import PoolJobs
 from simkit.learners.scorers.agent import JobAgent, JobDescription
 from simkit.learners.scorers.job_model import Hold, simulate
 from simkit.learners.scorers.job_scorer import Backfill, JobScorer
 from simkit.learners.studies.results import long
 from simkit.learners.studies.rlscheduler import logs
-from simkit.learners.studies.trainings import kept_table
-from simkit.results.run_writer import MemoryWriter
+from simkit.learners.studies.trainings import KeptTraining, kept_table
 from simkit.training import Workplace
 from simkit.training.folder import read_training
-from simkit.workload.cluster import Cluster
 
 THEIRS: Final = ("fcfs", "rlscheduler-wfp3", "rlscheduler-unicep", "sjf", "rlscheduler-f1")
 """The orders of the published table, in its order."""
 OURS: Final = ("log-r-n", "f2", "r2-n", "saf-p", "wfp3-p-n2")
 """Our orders, for comparison."""
-SCORER: Final = "scorer"
-"""The arm of the scorers that are trained under RLScheduler's rules."""
 HOLD_WINDOWS: Final = 40
 """Training windows on which the parameters of the hold rule are chosen."""
 MEASURES: Final = ("bounded_slowdown", "makespan_s", "area_weighted_wait_s", "longest_wait_s")
@@ -45,23 +39,6 @@ def case_of(log: str, windows: str) -> str:
 def their_case(log: str, *, backfilling: bool) -> str:
     """Return the name of a case of the published table."""
     return f"{log}, {'with' if backfilling else 'without'} backfilling"
-
-
-def scorer_of(place: Workplace, agent: logs.Agent, setting: logs.RLSchedulerSetting) -> JobScorer:
-    """Return the scorer of a complete training."""
-    bundle = logs.kept(place, agent, setting).agent
-    return JobAgent.of(bundle, JobDescription.read(bundle.description)).scorer
-
-
-def _key(place: Workplace, setting: logs.RLSchedulerSetting) -> list[Any]:
-    """Return what a kept table depends on: the setting and the agents' weights."""
-    return [
-        asdict(setting),
-        *(logs.kept(place, agent, setting).digest for agent in logs.agents(setting)),
-    ]
-
-
-# --- EASY -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -104,53 +81,87 @@ def best_hold(windows: Sequence[PoolJobs]) -> HoldChoice:
     )
 
 
-Played = Iterator[tuple[str, int | None, int, PoolJobs, Floats]]
-"""Arm, seed, first row of a window, its jobs, and (J,) their starts."""
+def judge_all(place: Workplace, setting: logs.RLSchedulerSetting) -> Iterator[pl.DataFrame]:
+    """Yield the `MEASURES` of everyone under EASY, and slowdowns by RLScheduler's rules; kept.
 
-
-def _long(by_case: Iterable[tuple[str, Played]], metrics: Sequence[str]) -> pl.DataFrame:
-    rows = [
-        {"case": case, "arm": arm, "seed": seed, "item": first, **measures(window, starts)}
-        for case, played in by_case
-        for arm, seed, first, window, starts in played
+    By those rules the scorers are judged that are trained by them.
+    """
+    easy = [
+        (case_of(log.name, kind), log, rows, "easy")
+        for log in logs.LOGS
+        for kind, rows in log.windows(setting.others).items()
     ]
-    return long(pl.DataFrame(rows, infer_schema_length=None), metrics)
+    theirs = [
+        (their_case(log.name, backfilling=backfill == "rlscheduler"), log,
+         logs.TEN[: setting.theirs], backfill)
+        for log in logs.LOGS
+        for backfill in logs.THEIR_RULES
+    ]  # fmt: skip
+    yield _kept(place, setting, "easy", easy, MEASURES)
+    yield _kept(place, setting, "theirs", theirs, MEASURES[:1])
 
 
-def judge_easy(place: Workplace, setting: logs.RLSchedulerSetting) -> pl.DataFrame:
-    """Return the measures of everyone on each window under EASY, as a long table; kept."""
+def _kept(
+    place: Workplace, setting: logs.RLSchedulerSetting, name: str,
+    cases: Sequence[tuple[str, logs.Log, Sequence[int], Any]], metrics: Sequence[str],
+) -> pl.DataFrame:  # fmt: skip
+    """Return everyone on the windows of some cases, as a long table; kept."""
+    agents = {agent: logs.kept(place, agent, setting) for agent in logs.agents(setting)}
 
     def play() -> pl.DataFrame:
-        return _long(
-            ((case_of(log.name, kind), _under_easy(place, log, setting, rows))
-             for log in logs.LOGS
-             for kind, rows in log.windows(setting.others).items()),
-            MEASURES,
-        )  # fmt: skip
+        rows = [
+            {"case": case, "arm": arm, "seed": seed, "item": first, **measures(window, starts)}
+            for case, log, firsts, backfill in cases
+            for arm, seed, first, window, starts in _played(agents, log, firsts, backfill)
+        ]
+        return long(pl.DataFrame(rows, infer_schema_length=None), metrics)
 
-    return kept_table(place, "easy", _key(place, setting), play)
+    key = [asdict(setting), *(one.digest for one in agents.values())]
+    return kept_table(place, name, key, play)
 
 
-def _under_easy(
-    place: Workplace, log: logs.Log, setting: logs.RLSchedulerSetting, rows: Sequence[int]
-) -> Played:
-    holds = {part: choose_hold(log, part) for part in log.parts}
-    scorers = {
-        agent: scorer_of(place, agent, setting)
-        for agent in logs.agents(setting)
-        if agent.log in (log.name, "all") and agent.backfill == "easy"
-    }
+def _played(
+    agents: Mapping[logs.Agent, KeptTraining], log: logs.Log, rows: Sequence[int],
+    backfill: Backfill,
+) -> Iterator[tuple[str, int | None, int, PoolJobs, Floats]]:  # fmt: skip
+    """Yield arm, seed, first row of a window, its jobs, and (J,) their starts.
+
+    A window is played by the scorers that have not seen it.
+    """
+    here = [one for one in agents if one.log in (log.name, logs.ALL) and one.backfill == backfill]
+    scorers = {one: _scorer(agents[one]) for one in here}
     for first in rows:
         window = logs.jobs_of(log).window(first, logs.JOBS)
-        for name, rule in logs.RULES.items():
-            yield name, None, first, window, simulate(window, rule(window))
-        held = holds[logs.judge_of(log, first, everywhere=False)]
-        starts = simulate(window, logs.RULES[held.rule](window), hold=held.hold)
-        yield "hold", None, first, window, starts
+        for name in logs.RULES if backfill == "easy" else (*THEIRS, *OURS):
+            if name in logs.RULES:
+                starts = simulate(window, logs.RULES[name](window), backfill=backfill)
+            else:
+                starts = _starts_by_order(name, log, first, backfill)
+            yield name, None, first, window, starts
+        if backfill == "easy":
+            held = choose_hold(log, str(log.judge_of(first)))
+            starts = simulate(window, logs.RULES[held.rule](window), hold=held.hold)
+            yield "hold", None, first, window, starts
         for agent, scorer in scorers.items():
-            if agent.part == logs.judge_of(log, first, everywhere=agent.log == "all"):
-                starts = simulate(window, scorer, visible=logs.VISIBLE)
+            if agent.part == log.judge_of(first, everywhere=agent.log == logs.ALL):
+                starts = simulate(window, scorer, visible=logs.VISIBLE, backfill=backfill)
                 yield agent.kind, agent.seed, first, window, starts
+
+
+def _scorer(training: KeptTraining) -> JobScorer:
+    bundle = training.agent
+    return JobAgent.of(bundle, JobDescription.read(bundle.description)).scorer
+
+
+def _starts_by_order(name: str, log: logs.Log, row: int, backfill: Backfill) -> Floats:
+    """Return (J,) the engine's starts of a window under an order that the fast simulation lacks."""
+    workload = logs.workload_of(log).take(np.arange(row, row + logs.JOBS))
+    theirs = {"type": "rlscheduler", "backfilling": backfill == "rlscheduler"}
+    scenario = {"cluster": {"processors": log.processors}, "workload": logs.workload_section(log)}
+    policy = {"order": name, "backfill": theirs}
+    jobs = engine.simulate(scenario, policy=policy, workload=workload, seed=0).jobs
+    start = dict(jobs.select("job_id", "start_time_s").iter_rows())
+    return np.array([start[job] for job in workload.job_id.tolist()])
 
 
 def measures(jobs: PoolJobs, start_s: Floats) -> dict[str, float]:
@@ -167,65 +178,6 @@ def measures(jobs: PoolJobs, start_s: Floats) -> dict[str, float]:
         "area_weighted_wait_s": float((wait * area).sum() / max(area.sum(), 1e-9)),
         "longest_wait_s": float(wait.max()),
     }
-
-
-# --- RLScheduler's own rules ----------------------------------------------------------------------
-
-
-def judge_theirs(place: Workplace, setting: logs.RLSchedulerSetting) -> pl.DataFrame:
-    """Return the slowdowns under RLScheduler's rules, as a long table; kept.
-
-    The scorers are those trained under these rules.
-    """
-
-    def play() -> pl.DataFrame:
-        return _long(
-            ((their_case(log.name, backfilling=backfill == "rlscheduler"),
-              _by_their_rules(place, log, setting, backfill))
-             for log in logs.LOGS
-             for backfill in logs.THEIR_RULES),
-            MEASURES[:1],
-        )  # fmt: skip
-
-    return kept_table(place, "theirs", _key(place, setting), play)
-
-
-def _by_their_rules(
-    place: Workplace, log: logs.Log, setting: logs.RLSchedulerSetting, backfill: Backfill
-) -> Played:
-    """Play each of the ten windows, or those that a scorer has not seen."""
-    windows = {row: logs.jobs_of(log).window(row, logs.JOBS) for row in logs.TEN[: setting.theirs]}
-    for name in (*THEIRS, *OURS):
-        for row, window in windows.items():
-            if name in logs.RULES:
-                starts = simulate(window, logs.RULES[name](window), backfill=backfill)
-            else:
-                starts = _starts_by_order(name, log, row, backfill)
-            yield name, None, row, window, starts
-    for seed in range(setting.seeds):
-        scorers = {
-            part: scorer_of(place, logs.Agent(log.name, part, 0, seed, backfill), setting)
-            for part in log.parts
-        }
-        for row, window in windows.items():
-            if (part := log.judge_of(row)) is not None:
-                starts = simulate(window, scorers[part], visible=logs.VISIBLE, backfill=backfill)
-                yield SCORER, seed, row, window, starts
-
-
-def _starts_by_order(name: str, log: logs.Log, row: int, backfill: Backfill) -> Floats:
-    """Return (J,) the engine's starts of a window under an order that the fast simulation lacks."""
-    rule: Any = plugins.find("simkit.policies", "rlscheduler", kind="backfill")
-    order: Any = plugins.find("simkit.policies", name, kind="order")
-    policy = rule(backfill == "rlscheduler").compose(order())
-    workload = logs.workload_of(log).take(np.arange(row, row + logs.JOBS))
-    cluster = Cluster.pool({"processors": float(log.processors)})
-    writer = MemoryWriter({}, digested=False)
-    Simulation(workload, cluster, Recorder(workload, cluster.resources, writer)).run(policy, seed=0)
-    writer.close_tables()
-    jobs = writer.results().jobs
-    start = dict(zip(jobs["job_id"].to_list(), jobs["start_time_s"].to_list(), strict=True))
-    return np.array([start[job] for job in workload.job_id.tolist()])
 
 
 def never_better(place: Workplace, setting: logs.RLSchedulerSetting) -> list[str]:

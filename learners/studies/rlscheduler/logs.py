@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from simkit.arrays import stream
+from simkit.arrays import Floats, stream
 from simkit.learners.pools.jobs import PoolJobs
 from simkit.learners.scorers.job_model import Rule
 from simkit.learners.scorers.job_scorer import Backfill
@@ -26,6 +26,10 @@ from simkit.traces.swf import RLSchedulerLog
 from simkit.training import Workplace
 from simkit.workload import Workload
 
+ALL: Final = "all"
+"""What an agent is trained on, in place of the name of a log."""
+SCORER: Final = "scorer"
+"""The arm of the scorers that are trained under RLScheduler's rules."""
 JOBS: Final = 1024
 """Jobs in a test window."""
 VISIBLE: Final = 128
@@ -67,10 +71,10 @@ class Log:
             return _TRAINED, None
         return (0, _LUBLIN // 2 - 1) if part == "a" else (_LUBLIN // 2, _LUBLIN - 1)
 
-    def judge_of(self, first_row: int) -> str | None:
-        """Return the part whose agent has not seen a window; None if there is none."""
+    def judge_of(self, first_row: int, *, everywhere: bool = False) -> str | None:
+        """Return the part whose agent, of this log or of all, has not seen a window."""
         if self.archive:
-            return "whole"
+            return "a" if everywhere else "whole"
         if first_row + JOBS <= _LUBLIN // 2:
             return "b"
         return "a" if first_row >= _LUBLIN // 2 else None
@@ -120,12 +124,18 @@ def jobs_of(log: Log) -> PoolJobs:
     return PoolJobs.of(workload_of(log), log.processors)
 
 
-def _by_key(key: Callable[[PoolJobs], Any]) -> Callable[[PoolJobs], Rule]:
+def _by_key(key: Callable[[PoolJobs], Floats]) -> Callable[[PoolJobs], Rule]:
     return lambda jobs: Rule.by_key(key(jobs))
 
 
-def _log10(values: Any) -> Any:
-    return np.log10(np.maximum(values, 2.0))
+def _log10(values: Floats) -> Floats:
+    found: Floats = np.log10(np.maximum(values, 2.0))
+    return found
+
+
+def _f2(jobs: PoolJobs) -> Floats:
+    since = jobs.submit_s - jobs.submit_s[0]
+    return np.sqrt(jobs.r_s) * jobs.processors + 25_600.0 * _log10(since)
 
 
 RULES: Final[Mapping[str, Callable[[PoolJobs], Rule]]] = {
@@ -134,12 +144,7 @@ RULES: Final[Mapping[str, Callable[[PoolJobs], Rule]]] = {
     "saf": _by_key(lambda jobs: jobs.r_s * jobs.processors),
     "log-r-n": _by_key(lambda jobs: _log10(jobs.r_s) * jobs.processors),
     "r2-n": _by_key(lambda jobs: np.maximum(jobs.r_s, 10.0) ** 2 * jobs.processors),
-    "f2": _by_key(
-        lambda jobs: (
-            np.sqrt(jobs.r_s) * jobs.processors
-            + 25_600.0 * _log10(jobs.submit_s - jobs.submit_s[0])
-        )
-    ),
+    "f2": _by_key(_f2),
     "wfp3": Rule.wfp3,
     "saf-p": Rule.saf_p,
     "wfp3-p-n2": Rule.wfp3_p_n2,
@@ -187,7 +192,7 @@ class Agent:
     """A training on one log, or on all four, named after the agent that it makes."""
 
     log: str
-    """Name of the log; ``all``: one agent for all four."""
+    """Name of the log, or `ALL`."""
     part: str
     units: int
     seed: int
@@ -196,9 +201,9 @@ class Agent:
 
     @property
     def kind(self) -> str:
-        """What distinguishes it, apart from the seed, from others tested on the same windows."""
-        scope = "all logs" if self.log == "all" else "one log"
-        return f"scorer, {self.units} units, {scope}"
+        """The arm to which it belongs where it is judged."""
+        scope = "all logs" if self.log == ALL else "one log"
+        return f"scorer, {self.units} units, {scope}" if self.backfill == "easy" else SCORER
 
     @property
     def name(self) -> str:
@@ -213,58 +218,43 @@ def agents(setting: RLSchedulerSetting) -> Iterator[Agent]:
         for units in setting.units:
             for log in LOGS:
                 yield from (Agent(log.name, part, units, seed) for part in log.parts)
-        yield from (Agent("all", part, setting.units[0], seed) for part in ("a", "b"))
+        yield from (Agent(ALL, part, setting.units[0], seed) for part in ("a", "b"))
         for backfill in THEIR_RULES:
             for log in LOGS:
                 yield from (Agent(log.name, part, 0, seed, backfill) for part in log.parts)
 
 
-def judge_of(log: Log, first_row: int, *, everywhere: bool) -> str:
-    """Return the part whose agent is tested on a window; for all logs, ``a`` or ``b``."""
-    part = log.judge_of(first_row)
-    assert part is not None
-    return "a" if everywhere and part == "whole" else part
+def workload_section(log: Log, rows: str = "") -> dict[str, Any]:
+    """Return the section `workload` of a scenario that reads a log, or some rows of it."""
+    reader = f"{RLSchedulerLog.__module__}:{RLSchedulerLog.__qualname__}"
+    section = {"type": "plugin", "reader": reader, "args": {"path": str(log.path)}}
+    return {**section, "window": {"jobs": rows}} if rows else section
 
 
 def scenario_of(agent: Agent, setting: RLSchedulerSetting) -> Scenario:
     """Return the scenario of a training."""
-    everywhere, theirs = agent.log == "all", agent.backfill != "easy"
-    iterations = setting.their_iterations if theirs else setting.iterations
-    chosen = [log for log in LOGS if everywhere or log.name == agent.log]
+    theirs = agent.backfill != "easy"
+    chosen = [log for log in LOGS if agent.log in (log.name, ALL)]
     first, *further = chosen
     low, high = first.rows(agent.part)
     last = len(workload_of(first)) - 1 if high is None else high
-    return Scenario.model_validate(
-        {
-            "name": agent.name,
-            "seed": agent.seed,
-            "workload": {
-                "type": "plugin",
-                "reader": f"{RLSchedulerLog.__module__}:{RLSchedulerLog.__qualname__}",
-                "args": {"path": str(first.path)},
-                "window": {"jobs": f"{low}..{last}"},
+    return Scenario.model_validate({
+        "name": agent.name, "seed": agent.seed,
+        "workload": workload_section(first, f"{low}..{last}"),
+        "cluster": {"processors": first.processors},
+        "learn": {
+            "learner": "rlscheduler", "held_out_every": 5, "criterion": "slowdown_ratio",
+            "iterations": setting.their_iterations if theirs else setting.iterations,
+            "keep": "best",
+            "arguments": {
+                "job_sets": setting.windows, "candidates": setting.candidates,
+                "hidden": agent.units, "visible": VISIBLE, "backfill": agent.backfill,
+                "held_out": 0.25, "least_slowdown": min(log.least_slowdown for log in chosen),
+                "logs": [_further(log, agent.part) for log in further],
+                **(THEIR_ARGUMENTS.get(agent.log, {}) if theirs else {}),
             },
-            "cluster": {"processors": first.processors},
-            "learn": {
-                "learner": "rlscheduler",
-                "iterations": iterations,
-                "held_out_every": 5,
-                "criterion": "slowdown_ratio",
-                "keep": "best",
-                "arguments": {
-                    "job_sets": setting.windows,
-                    "candidates": setting.candidates,
-                    "hidden": agent.units,
-                    "visible": VISIBLE,
-                    "backfill": agent.backfill,
-                    "held_out": 0.25,
-                    "least_slowdown": min(log.least_slowdown for log in chosen),
-                    "logs": [_further(log, agent.part) for log in further],
-                    **(THEIR_ARGUMENTS.get(agent.log, {}) if theirs else {}),
-                },
-            },
-        }
-    )
+        },
+    })  # fmt: skip
 
 
 def kept(place: Workplace, agent: Agent, setting: RLSchedulerSetting) -> KeptTraining:

@@ -41,7 +41,7 @@ def beside(results: Results, arm: str, case: str, agent: str) -> str:
     Of scorers none is bold if that of a seed is still the initial rule.
     """
     value = results.mean(SLOWDOWN, arm, case)
-    bold = value < float(agent) and not (arm == judge.SCORER and any(_rules(results, case)))
+    bold = value < float(agent) and not (arm == logs.SCORER and any(_rules(results, case)))
     return f"**{value:.2f}**" if bold else f"{value:.2f}"
 
 
@@ -49,7 +49,7 @@ def each_seed(results: Results, case: str, agent: str) -> str:
     """Return the means of the seeds; † marks one that is still the initial rule."""
     cells = []
     for seed, is_rule in enumerate(_rules(results, case)):
-        value = results.mean(SLOWDOWN, judge.SCORER, case, seed=seed)
+        value = results.mean(SLOWDOWN, logs.SCORER, case, seed=seed)
         text = f"{value:.2f}"
         cells.append(f"{text}†" if is_rule else f"**{text}**" if value < float(agent) else text)
     return ", ".join(cells)
@@ -62,7 +62,7 @@ def _rules(results: Results, case: str) -> list[bool]:
     never = results.facts["never better"]
     return [
         any(logs.Agent(name, part, 0, seed, backfill).name in never for part in parts)
-        for seed in results.seeds(SLOWDOWN, judge.SCORER, case)
+        for seed in results.seeds(SLOWDOWN, logs.SCORER, case)
     ]
 
 

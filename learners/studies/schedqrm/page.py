@@ -73,19 +73,12 @@ def trainings_of(results: Results, arm: str, case: str) -> list[dict[str, str]]:
 
 def below(results: Results, arm: str, case: str, other: str) -> str:
     """Return for how many trainings the interval of the difference to a rule lies below 0."""
-    question, seeds = (
-        f"slowdown | {arm} | {case} | less={other}",
-        results.seeds("slowdown", arm, case),
-    )
+    question = f"slowdown | {arm} | {case} | less={other}"
+    seeds = results.seeds("slowdown", arm, case)
     found = results.facts.get("trainings below", {}).get(question)
     if found is None:
-        found = sum(_surely_below(results, f"{question} | seed={seed}") for seed in seeds)
+        found = sum(results.ask(f"{question} | seed={seed}").surely_below(0.0) for seed in seeds)
     return f"{found} of {len(seeds)}"
-
-
-def _surely_below(results: Results, question: str) -> bool:
-    high = results.ask(question).high
-    return high is not None and high < 0
 
 
 def meet_bar(results: Results, arm: str) -> str:
@@ -100,8 +93,8 @@ def meet_bar(results: Results, arm: str) -> str:
 def _meets_bar(results: Results, arm: str, seed: int) -> bool:
     for load in LOADS:
         asked = f"slowdown | {arm} | {case_of(load)} | less={REFERENCE} | seed={seed}"
-        level = load < 100 and results.ask(asked).value <= MOST_BELOW
-        if not (level or (load >= 100 and _surely_below(results, asked))):
+        found = results.ask(asked)
+        if not (found.value <= MOST_BELOW if load < 100 else found.surely_below(0.0)):
             return False
     return True
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from functools import partial
-from itertools import chain
 from typing import Any, Final
 
 import polars as pl
@@ -22,17 +21,16 @@ def measure(
     place: Workplace, setting: trainings.SofiaSetting
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Train, time and judge what is missing: about an hour on one core in the full version."""
-    agents = trainings.trained(place, setting)
-    tried = {arm: trainings.pilots(place, setting, arm) for arm in agents}
-    rows = [trainings.learning(arm, several, tried[arm]) for arm, several in agents.items()]
+    found = trainings.trained(place, setting)
+    rows = [trainings.learning(arm, tuned) for arm, tuned in found.items()]
     scenario = trainings.scenario_at(trainings.RATE, setting)
     timed = partial(trainings.costs, scenario, setting.arguments, iterations=setting.timed)
     rows.append(kept_table(place, "costs", asdict(setting), timed))
-    every = chain(*agents.values(), *(known.values() for known in tried.values()))
-    seconds = {one.folder: one.seconds for one in every}
-    return pl.concat([*rows, judge_all(place, setting, agents)]), {
-        "tuned": {arm: trainings.tuned(arm, several[0]) for arm, several in agents.items()},
-        "training time, min": sum(seconds.values()) / 60,
+    rows.append(judge_all(place, setting, {arm: tuned.seeds for arm, tuned in found.items()}))
+    every = [one for tuned in found.values() for one in (*tuned.seeds, *tuned.pilots.values())]
+    return pl.concat(rows), {
+        "tuned": {arm: tuned.value for arm, tuned in found.items()},
+        "training time, min": sum({one.folder: one.seconds for one in every}.values()) / 60,
     }
 
 

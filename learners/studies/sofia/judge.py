@@ -12,11 +12,10 @@ from typing import Any, Final
 
 import polars as pl
 
-from simkit.errors import RunError
 from simkit.experiment import carry_out, prepare
-from simkit.learners.studies.results import Metric, long
+from simkit.learners.studies.results import Metric
 from simkit.learners.studies.sofia.trainings import NATURAL, RATE, SofiaSetting, scenario_at
-from simkit.learners.studies.trainings import KeptTraining, Part, kept_tables
+from simkit.learners.studies.trainings import KeptTraining, Part, kept_rows
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import load_scenario
 from simkit.training import Workplace
@@ -77,31 +76,26 @@ def judge_all(
     place: Workplace, setting: SofiaSetting, agents: Mapping[str, Sequence[KeptTraining]]
 ) -> pl.DataFrame:
     """Return the scores of everyone at every rate and on each batch as a long table; kept."""
-    parts, index = list[Part](), list[dict[str, Any]]()
+    parts = list[Part]()
     for rate, batches in setting.batches.items():
         plain = scenario_at(rate, setting).model_dump(mode="json")
         for arm, seed, policy, digest in candidates(rate, agents):
             scenario = load_scenario({**plain, "policy": policy})
             key = [plain, batches, {**policy, "agent": digest}]
-            parts.append(Part(f"{arm}-{seed} at {rate:g}", key, _judge, (scenario, batches)))
-            index.append({"arm": arm, "seed": seed, "case": f"{rate:g}"})
-    named = (pl.DataFrame([one], schema_overrides={"seed": pl.Int64}) for one in index)
-    tables = zip(named, kept_tables(place, parts), strict=True)
-    table = pl.concat(one.join(found, how="cross") for one, found in tables)
-    if table.group_by("case", "item").agg(pl.col("workload").n_unique())["workload"].max() != 1:
-        raise RunError("sofia: candidates saw different jobs; judge again in an empty folder")
-    return long(table, [*COUNTS, *BESIDE])
+            index = {"arm": arm, "seed": seed, "case": f"{rate:g}"}
+            name = f"{arm}-{seed} at {rate:g}"
+            parts.append(Part(name, key, _judge, (scenario, batches), index))
+    return kept_rows(place, parts, [*COUNTS, *BESIDE])
 
 
 def _judge(scenario: Scenario, batches: int) -> pl.DataFrame:
     """Play all batches under one policy; return a row for each, whose seed draws it."""
-    return pl.DataFrame([{"item": batch, **_scores(scenario, batch)} for batch in range(batches)])
-
-
-def _scores(scenario: Scenario, batch: int) -> dict[str, Any]:
-    run = carry_out(prepare(scenario.model_copy(update={"seed": batch})))
-    beside = (judged_metric(name) for name in BESIDE)
-    return {**judge(run, judged_metric("slowdown"), 1.0, *beside), **at_the_cut(run.jobs)}
+    rows, metric = list[dict[str, Any]](), judged_metric("slowdown")
+    for batch in range(batches):
+        run = carry_out(prepare(scenario.model_copy(update={"seed": batch})))
+        beside = map(judged_metric, BESIDE)
+        rows.append({"item": batch, **judge(run, metric, 1.0, *beside), **at_the_cut(run.jobs)})
+    return pl.DataFrame(rows)
 
 
 def at_the_cut(jobs: pl.DataFrame) -> dict[str, float]:

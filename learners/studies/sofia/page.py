@@ -38,13 +38,7 @@ def smooth(values: Floats) -> Floats:
 
 
 def samples_to(level: float, values: Floats, decisions: Floats) -> float:
-    """Return the decisions until the first evaluation at or below a level; nan: none is.
-
-    Args:
-        level: the highest value that counts.
-        values: (L,) of the evaluations, smoothed.
-        decisions: (L,) taken in training until each of them.
-    """
+    """Return the decisions until the first of (L,) values at or below a level; nan: none is."""
     met = np.flatnonzero(values <= level)
     return float(decisions[met[0]]) if len(met) else np.nan
 

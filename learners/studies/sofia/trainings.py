@@ -9,7 +9,7 @@ rate or the bound on a natural step, that is chosen by pilots: short trainings w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from time import process_time
@@ -107,31 +107,31 @@ def kept(
     return KeptTraining(place, load_scenario(whole, overrides=changed))
 
 
-def pilots(place: Workplace, setting: SofiaSetting, arm: str) -> dict[float, KeptTraining]:
-    """Return the values of an arm's tuned argument → their pilots."""
-    return {value: kept(place, setting, arm, value) for value in METHODS[arm].values}
+@dataclass(frozen=True)
+class Tuned:
+    """A method's trainings, one a seed, and what its pilots chose."""
+
+    value: float
+    """Of the tuned argument: that whose pilot ends with the lowest slowdown."""
+    seeds: list[KeptTraining]
+    pilots: Mapping[float, KeptTraining]
 
 
-def trained(place: Workplace, setting: SofiaSetting) -> dict[str, list[KeptTraining]]:
-    """Return arm → its trainings, one a seed, after doing all that are missing.
-
-    The value taken is that whose pilot ends with the lowest slowdown.
-    """
-    tried = {arm: pilots(place, setting, arm) for arm in METHODS}
+def trained(place: Workplace, setting: SofiaSetting) -> dict[str, Tuned]:
+    """Return arm → its trainings, after doing all that are missing."""
+    tried = {
+        arm: {value: kept(place, setting, arm, value) for value in method.values}
+        for arm, method in METHODS.items()
+    }
     train(place, chain(*(known.values() for known in tried.values())))
     found = {}
     for arm, known in tried.items():
         ends = {v: looks(one).tail(LOOKS)["held_out_slowdown"].mean() for v, one in known.items()}
         value = min(ends, key=lambda value: (ends[value], value))
-        found[arm] = [kept(place, setting, arm, value, seed) for seed in range(setting.seeds)]
-    train(place, chain(*found.values()))
+        seeds = [kept(place, setting, arm, value, seed) for seed in range(setting.seeds)]
+        found[arm] = Tuned(value, seeds, known)
+    train(place, chain(*(one.seeds for one in found.values())))
     return found
-
-
-def tuned(arm: str, one: KeptTraining) -> Any:
-    """Return the value of an arm's tuned argument in a training."""
-    assert one.scenario.learn is not None
-    return one.scenario.learn.arguments[METHODS[arm].tuned]
 
 
 def looks(one: KeptTraining) -> pl.DataFrame:
@@ -150,22 +150,20 @@ def looks(one: KeptTraining) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def learning(
-    arm: str, trainings: Sequence[KeptTraining], tried: Mapping[float, KeptTraining]
-) -> pl.DataFrame:
+def learning(arm: str, tuned: Tuned) -> pl.DataFrame:
     """Return learning curves, the ends of pilots and, if measured, loads L as a long table.
 
     The loads are those of the first iteration and of the last: of all steps, and at the step at
     which the study reads it.
     """
     parts, loads = [], list[str]()
-    for seed, one in enumerate(trainings):
+    for seed, one in enumerate(tuned.seeds):
         parts.append(looks(one).with_columns(seed=pl.lit(seed)))
         if "load" in one.curve.columns:
             loads, cases = ["load", "last_load"], ["first iteration", "last iteration"]
             ends = one.curve.drop_nulls("load")[[0, -1]].select("iteration", *loads)
             parts.append(ends.with_columns(seed=pl.lit(seed), case=pl.Series(cases)))
-    for value, one in tried.items():
+    for value, one in tuned.pilots.items():
         last = looks(one).tail(LOOKS).select("iteration", "held_out_slowdown")
         parts.append(last.with_columns(case=pl.lit(f"pilot with {value:g}")))
     table = pl.concat(parts, how="diagonal")
@@ -188,11 +186,6 @@ def costs(scenario: Scenario, arguments: Mapping[str, Any], *, iterations: int) 
     They take turns in one process, an iteration each, so that other load on the machine affects
     all equally; the first one, which warms the caches, is not counted. ``processor_ms`` is the
     processor time, playing included; a policy that wastes time takes more ``decisions``.
-
-    Args:
-        scenario: with Sofia's workload.
-        arguments: arguments of the learner; those in `WAYS` take precedence.
-        iterations: timed iterations of each way.
     """
     trainings = {arm: sofia(scenario, {**arguments, **way}, seed=0) for arm, way in WAYS.items()}
     rows = []

@@ -10,12 +10,11 @@ from trainings import workplace
 
 from simkit.learners.studies.cocorl.page import (
     TRAINED,
-    at_equal_cost,
     at_par,
     bar_met,
     equal_cost_rows,
     equal_to,
-    theta_words,
+    theta_of,
 )
 from simkit.learners.studies.cocorl.trainings import SHARES, free_trainings, limited_trainings
 from simkit.learners.studies.green.judge import THRESHOLDS, threshold_of
@@ -45,7 +44,7 @@ def test_a_rule_of_equal_cost_by_hand():
         made_up({**rules, "a": [[0.5, 0.6]] * 3}, TRAINED, "value"),
         made_up({**spent, "a": [[cost] * 2 for cost in costs]}, TRAINED, "cost"),
     ]))  # fmt: skip
-    found = [theta_words(*at_equal_cost(judged, cost)) for cost in costs]
+    found = [theta_of(judged, "a", f"seed={seed}") for seed in range(3)]
     assert found == ["0.10 to 0.15", "0.00, the cheapest", "0.50, the dearest"]
     equal = equal_cost_rows(judged)
     by_seed = equal.sort("seed", "item")["value"].to_numpy().reshape(3, 2)

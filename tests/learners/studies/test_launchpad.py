@@ -13,7 +13,14 @@ from simkit.gym.dataset import read_dataset
 from simkit.learners.games.ready_pool import ReadySource
 from simkit.learners.lockstep.ready_pool.rules import ORDERS
 from simkit.learners.studies.green.circumstances import Circumstances
-from simkit.learners.studies.green.judge import JUDGED, JUDGED_AFRESH, TUNING, Candidate, rule
+from simkit.learners.studies.green.judge import (
+    JUDGED,
+    JUDGED_AFRESH,
+    RULES,
+    TUNING,
+    Candidate,
+    rule,
+)
 from simkit.learners.studies.launchpad import page
 from simkit.learners.studies.launchpad.agreement import agreement
 from simkit.learners.studies.launchpad.data import MIXES, Data, make, seeds_of
@@ -27,12 +34,10 @@ def test_data_are_whole_streams_of_each_rule_in_equal_shares(tmp_path):
     here = workplace(tmp_path)
     combo, alone = Data(here, "combo", WHERE), Data(here, "qos", WHERE)
     make([combo, alone], 3)
-    one = read_dataset(alone.path)
-    assert one.names == ("qos",)
+    one, mixed = read_dataset(alone.path), read_dataset(combo.path)
     hours = [one.passed_s[one.episode == each].sum() / 3600 for each in np.unique(one.episode)]
     assert hours == pytest.approx([60.0] * 3)
-    mixed = read_dataset(combo.path)
-    assert sorted(mixed.names) == sorted(MIXES["combo"])
+    assert (one.names, sorted(mixed.names)) == (("qos",), sorted(MIXES["combo"]))
     acted = mixed.action >= 0
     shares = np.bincount(mixed.behaviour[acted]) / acted.sum()
     assert shares == pytest.approx(0.25, abs=0.15)  # whole episodes of some 25 decisions
@@ -46,10 +51,11 @@ def test_nobody_is_judged_on_recorded_streams():
         assert not recorded & set(stream(0, name).integers(2**31, size=100).tolist())
 
 
-def test_agreement(tmp_path):
+def test_agreement(tmp_path, monkeypatch):
     """A rule agrees with itself; beside another it is as counted one stream after another."""
-    idle = Candidate("idle", lambda: lambda games: np.full(len(games.active), 5), "idle")
-    asked = [rule("qos"), rule("sjf"), idle]
+    idle = {"idle": lambda games: np.full(len(games.active), 5)}
+    monkeypatch.setattr("simkit.learners.studies.green.judge.RULES", {**RULES, **idle})
+    asked = [rule("qos"), rule("sjf"), Candidate("idle", "idle")]
     found = Results(agreement(workplace(tmp_path), WHERE, asked, "qos", 2))
     both = ("agreement", "agreement with a choice")
     shares = {one.arm: [found.mean(name, one.arm, "pool 5, qos") for name in both] for one in asked}
@@ -72,38 +78,43 @@ def test_agreement(tmp_path):
     assert shares["sjf"] == pytest.approx([1 - (choices - sum(same)) / decisions, np.mean(same)])
 
 
-def results(**over_qos: float) -> Results:
+KINDS = ("clone", "offline", "launch", "online")
+
+
+def results(*over_qos: float) -> Results:
     """Return agents of two seeds with points over QoS by their kind, on the same streams."""
     rng = np.random.default_rng(0)
     qos = rng.uniform(0.4, 0.6, 40)
+    points = dict(zip(KINDS, over_qos, strict=True))
     arms = {
-        arm + act: qos + over_qos[arm.split("-")[0]] / 100 + rng.normal(0, 0.001, (2, 40))
+        arm + act: qos + points[arm.split("-")[0]] / 100 + rng.normal(0, 0.001, (2, 40))
         for arm in page.OF_FOUR_RULES
         for act in ("", ", drawn")
     }
     return Results(made_up({"qos": qos, **arms}, "pool 15", "value"))
 
 
-def test_bars_and_claims_about_four_rules():
-    good = results(clone=-2.0, offline=-0.2, launch=0.5, online=-0.5)
-    bad = results(clone=0.0, offline=-3.0, launch=-3.5, online=-9.0)
-    for bar, met in (
-        ("clone-combo, drawn | pool 15 | less=qos | percent <= -1", ("2 of 2", "0 of 2")),
-        ("launch-combo | pool 15 | less=offline-combo | percent > 0", ("2 of 2", "0 of 2")),
-    ):
-        asked = f"value | {bar}".split(" | ")
-        assert (page.seeds_met(good, *asked), page.seeds_met(bad, *asked)) == met
-    for claim in (
-        ("below", "clone-combo", "qos"), ("above", "offline-combo", "clone-combo"),
-        ("no worse", "online", "qos", "offline-combo"),
-    ):  # fmt: skip
-        assert (page.stands(good, *claim), page.stands(bad, *claim)) == (CONFIRMED, NOT_CONFIRMED)
+GOOD, BAD = results(-2.0, -0.2, 0.5, -0.5), results(0.0, -3.0, -3.5, -9.0)
 
 
-def test_a_claim_may_hold_with_one_way_to_act():
-    good = results(clone=-2.0, offline=-0.2, launch=0.5, online=-0.5).rows
-    bad = results(clone=0.0, offline=-3.0, launch=-3.5, online=-9.0).rows
+@pytest.mark.parametrize(
+    "bar",
+    ["clone-combo, drawn | pool 15 | less=qos | percent <= -1",
+     "launch-combo | pool 15 | less=offline-combo | percent > 0"],
+)  # fmt: skip
+def test_a_bar_is_met_seed_by_seed(bar):
+    met = [page.seeds_met(found, *f"value | {bar}".split(" | ")) for found in (GOOD, BAD)]
+    assert met == ["2 of 2", "0 of 2"]
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [("below", "clone-combo", "qos"), ("above", "offline-combo", "clone-combo"),
+     ("no worse", "online", "qos", "offline-combo")],
+)  # fmt: skip
+def test_a_claim_may_hold_with_one_way_to_act(claim):
     likeliest = (pl.col("arm") != "qos") & ~pl.col("arm").str.ends_with("drawn")
-    mixed = Results(pl.concat([good.filter(~likeliest), bad.filter(likeliest)]))
-    found = page.stands(mixed, "no worse", "online", "offline-combo")
-    assert found == "confirmed with drawn actions only"
+    mixed = Results(pl.concat([GOOD.rows.filter(~likeliest), BAD.rows.filter(likeliest)]))
+    assert [page.stands(found, *claim) for found in (GOOD, BAD, mixed)] == [
+        CONFIRMED, NOT_CONFIRMED, "confirmed with drawn actions only",
+    ]  # fmt: skip

@@ -15,7 +15,7 @@ from simkit.learners.studies.green.judge import HEURISTICS
 from simkit.learners.studies.green.trainings import LATE_LEAVE, QUICK
 from simkit.learners.studies.rare import PRINTED, STUDY
 from simkit.learners.studies.rare.judge import SIZES, leaving, printed, within_12_h
-from simkit.learners.studies.rare.page import LEAVE, meets, over_best_of, surely_better
+from simkit.learners.studies.rare.page import LEAVE, meets, surely_better
 from simkit.learners.studies.results import Results
 from simkit.learners.studies.study import PAGES
 from simkit.learners.studies.trainings import Part
@@ -69,7 +69,5 @@ def test_each_claim_is_held_to_the_heuristics_that_it_names(agent, confirmed):
     found = results({f"as printed, {place}": everyone for place in places})
     claims = re.findall(r"surely better \| (.*?)\}\}", (PAGES / "rare.md").read_text("utf-8"))
     assert sum(surely_better(found, *claim.split(" | ")) for claim in claims) == confirmed
-    asked = {"QoS and SJF": 0.51, "QoS and SJF, within 12 h": 0.459}
-    for rules, best in asked.items():
-        over = over_best_of(found, rules, "50 units")
-        assert over == pytest.approx(100 * (agent / best - 1))
+    over = found.ask("value | printed-full | as printed, 50 units | over=QoS and SJF, within 12 h")
+    assert over.value == pytest.approx(agent / 0.459)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.learners.studies.rlscheduler.logs import JOBS, LOGS, judge_of
+from simkit.learners.studies.rlscheduler.logs import JOBS, LOGS
 
 LUBLIN, ARCHIVE = LOGS[0], LOGS[1]
 
@@ -26,6 +26,6 @@ def test_windows_across_the_middle_of_a_lublin_log_are_left_out():
 
 
 def test_agents_of_all_logs_leave_out_the_half_that_they_judge():
-    assert judge_of(ARCHIVE, 17, everywhere=False) == "whole"
-    assert judge_of(ARCHIVE, 17, everywhere=True) == "a"
-    assert judge_of(LUBLIN, 17, everywhere=True) == "b"
+    assert ARCHIVE.judge_of(17) == "whole"
+    assert ARCHIVE.judge_of(17, everywhere=True) == "a"
+    assert LUBLIN.judge_of(17, everywhere=True) == "b"

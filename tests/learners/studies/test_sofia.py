@@ -8,7 +8,7 @@ import pytest
 from simkit.learners.studies.results import COLUMNS, Results
 from simkit.learners.studies.sofia.judge import CUT, HEURISTICS, at_the_cut, candidates
 from simkit.learners.studies.sofia.page import change, curve, saving, smooth
-from simkit.learners.studies.sofia.trainings import FULL, LEARNING, METHODS, kept, looks
+from simkit.learners.studies.sofia.trainings import LEARNING, METHODS, looks
 
 
 class Training:
@@ -73,13 +73,3 @@ def test_some_agents_play_at_all_rates_and_some_greedily_too():
         "natural gradient", "natural gradient, greedy", "Adam, tuned", "our recipe",
         "our recipe, greedy",
     ]  # fmt: skip
-
-
-def test_no_two_trainings_share_a_folder_unless_they_are_equal():
-    named = {}
-    for arm, method in METHODS.items():
-        for value in method.values:
-            for seed in range(2):
-                one = kept(None, FULL, arm, value, seed).scenario
-                assert named.setdefault(one.name, one) == one
-    assert len(named) == 2 * (4 + 4 + 3 + 4)  # Adam's 0.001 is among those it is tuned with

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from pool_scenarios import BACKFILLS, CHANGING, ESTIMATES, FIXED, drawn
 from trace_files import real_file
@@ -19,6 +20,8 @@ import simkit
 from simkit.verify import verify_run
 
 SEEDS = 2000
+REFUSALS = " at once, ", "waiting job", "no time limit", "partition p1 allows"
+"""What is said of jobs that are refused."""
 PART = 50
 one_worker = pytest.mark.xdist_group("compiled")
 """Tests of the quick suite, so that kernels are compiled once."""
@@ -51,8 +54,9 @@ def test_scenarios_have_what_makes_trouble() -> None:
     assert {one["policy.order"] for one in chosen} == {*FIXED, *CHANGING}
     assert [b for b in BACKFILLS if all(one["policy.backfill"] != b for one in chosen)] == []
     assert [e for e in ESTIMATES if all(one["estimates"] != e for one in chosen)] == []
-    statuses = [drawn(seed).played("simpy").jobs["status"].to_list() for seed in range(40)]
-    assert {status for found in statuses for status in found} == {"finished", "killed", "rejected"}
+    jobs = pl.concat([drawn(seed).played("simpy").jobs for seed in range(40)], how="diagonal")
+    assert set(jobs["status"]) == {"finished", "killed", "rejected"}
+    assert [why for why in REFUSALS if not jobs["reason"].str.contains(why).any()] == []
 
 
 @one_worker

@@ -15,16 +15,16 @@ import pytest
 HELPERS = Path(__file__).parents[2] / "helpers"
 
 PLAYED = """
-import importlib.util, sys
+import importlib, importlib.util, sys
 from pathlib import Path
-module, old, new, seeds = sys.argv[1:]
+module, old, new, seeds, helper, name = sys.argv[1:]
 spec = importlib.util.find_spec(module)
 text = Path(spec.origin).read_text()
 assert text.count(old) >= 1, f"{module} has no {old!r}"
 made = importlib.util.module_from_spec(spec)
 sys.modules[module] = made
 exec(compile(text.replace(old, new), spec.origin, "exec"), made.__dict__)
-from pool_scenarios import drawn
+drawn = getattr(importlib.import_module(helper), name)
 for seed in range(int(seeds)):
     one = drawn(seed)
     try:
@@ -37,11 +37,17 @@ for seed in range(int(seeds)):
 """
 
 
-def some_differ(module: str, old: str, new: str, seeds: int) -> bool:
+POOLS = "pool_scenarios", "drawn"
+BAGS = "bag_scenarios", "drawn_bags"
+
+
+def some_differ(
+    module: str, old: str, new: str, seeds: int, drawn: tuple[str, str] = POOLS
+) -> bool:
     """Return whether any of the random scenarios differs with a line of a kernel changed."""
     found = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PLAYED, f"simkit.compiled.{module}", old, new,
-         str(seeds)],
+         str(seeds), *drawn],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(HELPERS)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
@@ -52,6 +58,7 @@ def some_differ(module: str, old: str, new: str, seeds: int) -> bool:
 @pytest.mark.thorough
 def test_nothing_differs_as_it_is() -> None:
     assert not some_differ("pools", "count = len(job)", "count = len(job)", 60)
+    assert not some_differ("machines", "now.open -= 1", "now.open -= 1", 60, BAGS)
 
 
 @pytest.mark.thorough
@@ -61,14 +68,37 @@ def test_nothing_differs_as_it_is() -> None:
         ("replay_fixed", "EVER_S), freed - missing", "EVER_S), freed - missing + 1"),
         ("releases", "].time <= time:", "].time < time:"),
         ("pools", "if due < ends:", "if due < ends and False:"),
-        ("heap", "heap[above].number <= number", "heap[above].number >= number"),
+        ("trees", "heap[above].number <= number", "heap[above].number >= number"),
         ("plan", "max(one.estimate, TIME_GRID)", "max(one.estimate + 1, TIME_GRID)"),
         ("plan", "change[number].pool == at", "change[number].pool != at"),
         ("replay_fixed", "        hold_for(ahead, pools, head, time)", "        pass"),
         ("orders", "max(min(mean, estimate), _LEAST_S)", "min(mean, estimate)"),
-        ("waiting", "least.estimate <= slack", "least.estimate < slack"),
+        ("trees", "least.estimate <= slack", "least.estimate < slack"),
         ("plan", "end = min(begin + duration, before)", "end = begin + duration"),
     ],
 )
 def test_planted_faults_are_seen(module: str, old: str, new: str) -> None:
     assert some_differ(module, old, new, 1500)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("module", "old", "new"),
+    [
+        ("machines", "if times * amount > free:", "if False:"),
+        ("machines", "bags.offered[r] += more", "bags.offered[r] += 0"),
+        ("machines", "_set_free(bags, machine)\n", "pass\n"),
+        ("machines", "instance == last.first + last.count", "True"),
+        ("machines", "next_run != run or at != machine", "next_run != run"),
+        ("machines", "bags.now[0].changed = 1\n        _correct_at", "_correct_at"),
+        ("replay_bags", "if amount > 0 and amount", "if amount"),
+        ("replay_bags", "score = max(score, -_score", "score = max(-1e9, -_score"),
+        ("replay_bags", "].rank < place)", "].rank < 0)"),
+        ("replay_bags", ".rank * len(bags.free) + machine", " * 0 + machine"),
+        ("replay_bags", "if score > best:", "if score >= best:"),
+        ("orders", "half -= half % 8", "half -= half % 4"),
+        ("trees", "if least[row, r] > bound[r]:", "if least[row, r] >= bound[r]:"),
+    ],
+)
+def test_planted_faults_in_replays_of_bags_are_seen(module: str, old: str, new: str) -> None:
+    assert some_differ(module, old, new, 1500, BAGS)

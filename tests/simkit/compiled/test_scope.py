@@ -9,16 +9,20 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_runs import a_bag, a_gang, make_jobs, pool
+from polars.testing import assert_frame_equal
 
 import simkit
-from simkit.compiled import scope
+from simkit.compiled import replay, scope
 from simkit.errors import LimitError, ScenarioError
 from simkit.experiment import carry_out, experiment, prepare
+from simkit.policies.fitness import Spread
 from simkit.policies.orderings import SAF
+from simkit.policy.fitness import FitnessPolicy
 from simkit.policy.ordered import OrderedPolicy
 from simkit.results.run_folder import open_run
 from simkit.scenario.yaml_document import load_scenario
 from simkit.workload import Workload
+from simkit.workload.capacity import CapacityChange
 from simkit.workload.cluster import Cluster, Maintenance, Partition
 
 pytestmark = pytest.mark.xdist_group("compiled")
@@ -27,6 +31,12 @@ SMALL = {"workload": {"type": "lublin", "jobs": 40, "processors": 64}}
 RIGID = make_jobs((0.0, a_gang(1, 5.0)))
 POOL = Cluster.pool({"processors": 4.0})
 WINDOW = Maintenance(1.0, 2.0, 0, (1.0,))
+
+
+def two_pools(**limits: float) -> Cluster:
+    """Return two pools that take all jobs, the first of which has limits."""
+    parts = Partition("a", machines=(0,), **limits), Partition("b", machines=(1,))
+    return Cluster(("processors",), ("a", "b"), np.full((2, 1), 4.0), parts)
 
 
 def run_of(engine: str, **keys: Any) -> simkit.Run:
@@ -56,7 +66,7 @@ def test_the_engine_changes_neither_digest_nor_portable_scenario() -> None:
     [
         ({"workload": make_jobs((0.0, a_bag(3, 5.0)))}, "instances that start one by one"),
         ({"cluster": Cluster(("processors",), ("a", "b"), np.full((2, 1), 4.0))}, "2 machines"),
-        ({"cluster": pool(4, Partition("all", max_waiting_per_user=2))}, "how many jobs of a user"),
+        ({"cluster": two_pools(max_waiting_per_user=2)}, "decide which of several partitions"),
         ({"cluster": pool(4, maintenance=(replace(WINDOW, every_s=9.0),))}, "maintenance recurs"),
         (
             {"cluster": pool(4, maintenance=(replace(WINDOW, running="requeue"),))},
@@ -76,6 +86,51 @@ def test_what_is_not_covered_is_refused_with_the_reason(facts: Any, reason: str)
     assert reason in simkit.simulate(SMALL, **given).info["engine"]["why"]
 
 
+BAGS = make_jobs((0.0, a_bag(3, 5.0)))
+MACHINES = Cluster(("processors",), ("a", "b"), np.full((2, 1), 4.0))
+GONE = CapacityChange(1.0, 0, "down", "tried", running="requeue")
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({"workload": make_jobs((0.0, a_gang(3, 5.0)))}, "start all their instances together"),
+        (
+            {"cluster": replace(MACHINES, partitions=(Partition("p", max_time_s=60.0),))},
+            "partition",
+        ),
+        ({"cluster": replace(MACHINES, absent=(1,))}, "machines join later"),
+        ({"cluster": replace(MACHINES, changes=(GONE,))}, "tasks are stopped where machines are"),
+        ({"cluster": replace(MACHINES, maintenance=(Maintenance(1.0, 2.0, 0, (4.0,)),))}, "maint"),
+        ({"overrides": {"estimates": "user-mean"}}, "by UserMean are learned during the run"),
+        ({"overrides": {"policy": {"fitness": "balance"}}}, "fitness Balance has no compiled form"),
+        (
+            {"overrides": {"policy": {"fitness": "random"}}},
+            "fitness RandomFit has no compiled form",
+        ),
+        ({"overrides": {"policy.order": "wfp3"}}, "order WFP3 changes while tasks wait"),
+        ({"policy": FitnessPolicy(type("Mine", (Spread,), {})())}, "fitness Mine has no compiled"),
+        ({"policy": type("Mine", (FitnessPolicy,), {})(Spread())}, "policy Mine has rules of its"),
+    ],
+)
+def test_what_is_not_covered_of_bags_is_refused_with_the_reason(facts: Any, reason: str) -> None:
+    scenario = {**SMALL, "policy": {"fitness": "tetris"}}
+    given = {"workload": BAGS, "cluster": MACHINES, **facts}
+    with pytest.raises(ScenarioError, match=reason):
+        simkit.simulate({**scenario, "engine": "compiled"}, **given)
+    assert reason in simkit.simulate(scenario, **given).info["engine"]["why"]
+
+
+def test_auto_compiles_bags_from_a_number_of_tasks_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = {**SMALL, "policy": {"fitness": "spread"}}
+    jobs = make_jobs((0.0, a_bag(3, 5.0), a_bag(2, 5.0)))
+    run = simkit.simulate(scenario, workload=jobs, cluster=MACHINES)
+    assert run.info["engine"]["why"] == "2 tasks; auto compiles from 20,000 tasks on"
+    monkeypatch.setattr(scope, "FROM_JOBS", 2)
+    run = simkit.simulate(scenario, workload=jobs, cluster=MACHINES)
+    assert run.info["engine"]["name"] == "compiled"
+
+
 def test_all_reasons_are_told_at_once() -> None:
     overrides = {"admission.slots": 5, "scheduling.every": "60s"}
     with pytest.raises(ScenarioError, match=r"admission limits.*multiples of a time"):
@@ -90,10 +145,27 @@ def test_without_numba_everything_is_simulated(monkeypatch: pytest.MonkeyPatch) 
         run_of("compiled")
 
 
-def test_a_limit_of_simulated_time_is_met_as_by_simpy() -> None:
+def test_a_limit_of_simulated_time_is_met_as_by_simpy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(replay, "CHUNK", 2)  # rows have been written when the limit is met
     for engine in ("simpy", "compiled"):
-        with pytest.raises(LimitError, match="simulated time are over"):
-            run_of(engine, limits={"simulated_time": "1h"})
+        for output in (None, tmp_path / engine):
+            with pytest.raises(LimitError, match="simulated time are over"):
+                simkit.simulate({**SMALL, "engine": engine, "limits": {"simulated_time": "8h"}},
+                                output=output)  # fmt: skip
+    one, other = (open_run(tmp_path / name, allow_partial=True) for name in ("simpy", "compiled"))
+    assert len(one.timeline) > 4
+    for table in one.tables:
+        assert_frame_equal(one.scan(table).collect(), other.scan(table).collect())
+
+
+def test_rows_do_not_depend_on_the_parts_in_which_they_are_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = run_of("compiled")
+    monkeypatch.setattr(replay, "CHUNK", 2)
+    assert run_of("compiled").digest == whole.digest == run_of("simpy").digest
 
 
 def test_who_watches_every_decision_is_called_at_every_decision() -> None:

@@ -1,0 +1,71 @@
+"""The compiled engine leaves the same records of bags on machines as SimPy's.
+
+The scenarios are random and small, with what makes trouble: ties, tasks without length, kills at the
+limit, instances with times of their own, machines that go and come back, and requests that no
+machine holds. `slow` is a whole trace of 2.55 million instances under each fitness.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from bag_scenarios import ESTIMATES, FITNESS, ORDERS, drawn_bags
+from trace_files import real_file
+
+import simkit
+
+SEEDS = 2000
+PART = 50
+one_worker = pytest.mark.xdist_group("compiled")
+
+
+def differing(first: int, last: int) -> list[int]:
+    """Return the seeds of random scenarios whose digests are not equal."""
+    return [
+        seed
+        for seed in range(first, last)
+        if drawn_bags(seed).played("compiled").digest != drawn_bags(seed).played("simpy").digest
+    ]
+
+
+@one_worker
+def test_random_scenarios() -> None:
+    assert differing(0, PART) == []
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("first", range(PART, SEEDS, PART))
+def test_more_random_scenarios(first: int) -> None:
+    assert differing(first, first + PART) == []
+
+
+def test_scenarios_have_what_makes_trouble() -> None:
+    """Every fitness, order and estimate is drawn; tasks wait, are killed and are refused."""
+    scenarios = [drawn_bags(seed) for seed in range(400)]
+    policies = [one.overrides["policy"] for one in scenarios]
+    assert [f for f in FITNESS if all(one["fitness"] != f for one in policies)] == []
+    assert {one.get("order") for one in policies} == set(ORDERS)
+    assert [e for e in ESTIMATES if all(one.overrides["estimates"] != e for one in scenarios)] == []
+    assert any(len(one.workload.instance_run_time_s) for one in scenarios)
+    runs = [one.played("simpy") for one in scenarios[:40]]
+    statuses = {status for run in runs for status in run.tasks["status"].to_list()}
+    assert statuses == {"finished", "killed", "rejected"}
+    waiting = [run for run in runs if (run.tasks["start_time_s"] > run.tasks["ready_time_s"]).any()]
+    assert len(waiting) > len(runs) / 4
+    changed = [run for run in runs if (run.events["kind"] == "capacity").any()]
+    assert len(changed) > 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fitness", [name for name in FITNESS if isinstance(name, str)])
+def test_a_whole_trace(fitness: str) -> None:
+    scenario: dict[str, Any] = {
+        "workload": {"type": "tasks", "path": str(real_file("alibaba", "cloudsimpy_jobs.csv.gz"))},
+        "cluster": {"trace": {"path": str(real_file("alibaba", "server_event.csv"))}},
+        "policy": {"fitness": fitness},
+    }
+    runs = [simkit.simulate({**scenario, "engine": name}) for name in ("compiled", "simpy")]
+    assert runs[0].info["engine"]["name"] == "compiled"
+    assert runs[0].allocations["count"].sum() == 2_551_075
+    assert runs[0].digest == runs[1].digest

@@ -12,7 +12,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from simkit.agent.encoder import Numbers
 from simkit.arrays import Bools, Ints
@@ -42,21 +43,28 @@ def with_summary(
     rows = -(-(found + 2) // SIXTEEN) * SIXTEEN  # two for the sums
     features[found:rows] = 0.0
     decision, place = where[:, :found]
-    context = scorer.context(torch.from_numpy(seen[:, : shape.context]))
-    each = scorer.item(torch.from_numpy(features[:rows]))
+    context = _product(scorer.context, torch.from_numpy(seen[:, : shape.context]))
+    each = _product(scorer.item, torch.from_numpy(features[:rows]))
     mean = np.empty((count, shape.hidden), np.float32)
     _join(each.numpy(), context.numpy(), features, where, mean, found, shape.items)
     mean_of_places = torch.from_numpy(mean)
-    combined = scorer.beside(each)
-    combined[:found] += scorer.together(mean_of_places)[torch.from_numpy(decision)]
-    scores = scorer.score(combined.relu_()).numpy()
+    combined = _product(scorer.beside, each)
+    combined[:found].add_(_product(scorer.together, mean_of_places)[torch.from_numpy(decision)])
+    scores = _product(scorer.score, combined.relu_()).numpy()
     logits = np.zeros((count, shape.outputs), np.float32)
     for score in range(shape.scores):
         logits[decision, score * shape.items + place] = scores[:found, score]
     summary = torch.cat((mean_of_places, torch.relu(context)), dim=-1)
     if shape.others:
-        logits[:, scored:] = scorer.other_score(torch.relu(scorer.other(summary))).numpy()
+        logits[:, scored:] = _product(
+            scorer.other_score, torch.relu(_product(scorer.other, summary))
+        ).numpy()
     return torch.from_numpy(logits), summary
+
+
+def _product(layer: nn.Linear, rows: Tensor) -> Tensor:
+    """Return what the layer returns, without what surrounds its call."""
+    return linear(rows, layer.weight, layer.bias)
 
 
 @compiled

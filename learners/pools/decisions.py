@@ -13,12 +13,12 @@ import numpy as np
 
 from simkit.agent.encoder import Numbers
 from simkit.arrays import Bools, Floats, Ints
+from simkit.compiled.orders import none_seen
 from simkit.learners.pools.state import (
     ACTIVE,
     COUNTS,
     ENDED,
     FREE,
-    LAST,
     NOW,
     NUMBERS,
     SLACK,
@@ -64,8 +64,8 @@ ITEM: Final = 7
 """Numbers of a job: there, fits, wait, estimate, request, instances, priority."""
 
 
-NOBODY: Final = np.zeros((0, LAST))
-"""The last run times of no users."""
+NOBODY: Final = none_seen(0)
+"""Users are not told apart: nothing here predicts."""
 
 
 class Table(NamedTuple):
@@ -102,6 +102,10 @@ class Rules(NamedTuple):
     count_scale: float
     priority: float
     """What is seen of the priority of all jobs."""
+    most_steps: float
+    """Time steps after which time is not counted any more."""
+    most_decisions: int
+    """Decisions after which an episode is cut off."""
 
 
 class Games(NamedTuple):
@@ -120,6 +124,16 @@ class Games(NamedTuple):
     start: Floats
     over: Bools
     """(G,) whether it is over."""
+    cut: Bools
+    """(G,) whether it was cut off before its end."""
+    decisions: Ints
+    """(G,) decisions so far."""
+    steps: Ints
+    """(G,) time steps that have passed."""
+    begin: Floats
+    """(G,) when its first job comes, in s."""
+    step: Floats
+    """(G,) length of a time step, in s."""
 
 
 @inner
@@ -272,6 +286,13 @@ def _act(number: int, jobs: Jobs, pool: Pool, rules: Rules, cost: Floats) -> boo
     return True
 
 
+@inner
+def _tick(games: Games, g: int, rules: Rules) -> None:
+    """Count the time steps that have passed in a game."""
+    passed = (games.at[g, NOW] - games.begin[g]) / games.step[g]
+    games.steps[g] = int(min(max(passed, 0.0), rules.most_steps))
+
+
 # --- all games ------------------------------------------------------------------------------------
 
 
@@ -287,6 +308,8 @@ def begin_all(table: Table, games: Games, rules: Rules, recent: Floats) -> None:
         pool.at[SINCE], pool.counts[HEAD] = -np.inf, -1
         cost = table.cost[table.first[s] : table.first[s + 1]]
         games.over[g] = not _let_time_go_on(jobs, pool, rules, cost)
+        if not games.over[g]:
+            _tick(games, g, rules)
         _collect(pool, rules)
 
 
@@ -305,6 +328,9 @@ def step_all(
         if _act(actions[row], jobs, pool, rules, cost):
             games.over[g] = not _let_time_go_on(jobs, pool, rules, cost)
             rewards[row] = _collect(pool, rules)
+        _tick(games, g, rules)
+        games.decisions[g] += 1
+        games.cut[g] = not games.over[g] and games.decisions[g] >= rules.most_decisions
 
 
 @inner

@@ -82,26 +82,28 @@ class PoolGames:
         self._games = self._kernel.Games(
             self._slice, np.zeros((count, numbers)), np.zeros((count, counts), np.int64),
             *(np.zeros((count, most), np.int32) for _ in range(3)),
-            np.full((count, most), np.nan), np.zeros(count, np.bool_),
+            np.full((count, most), np.nan), *(np.zeros(count, np.bool_) for _ in range(2)),
+            *(np.zeros(count, np.int64) for _ in range(2)), *self._clock(),
         )  # fmt: skip
         self._rules = self._kernel.Rules(
             rules.slots, rules.heads, rules.floor, rules.waits, rules.time_scale_s,
             rules.count_scale, float(squashed_column(np.array([rules.priority]), 1.0)[0]),
+            64.0 * rules.steps, rules.most,
         )  # fmt: skip
         k, state = self._kernel, (self._table, self._games, self._rules)
         k.begin_all(*state, k.NOBODY)
         self._step = k.step_all.bound(*state, k.NOBODY)
         self._show = k.look_all.bound(*state)
-        submit = [one.jobs.submit_s for one in slices]
-        self._begin_s = np.array([s[0] for s in submit])[self._slice]
-        span_s = np.array([s[-1] - s[0] for s in submit])
-        self._step_s = np.maximum(span_s / rules.steps, 1.0)[self._slice]
-        self._decisions = np.zeros(count, np.int64)
-        self._steps = np.zeros(count, np.int64)
-        self.cut = np.zeros(count, np.bool_)
+        self.cut = self._games.cut
         self.active: Ints = np.flatnonzero(~self._games.over)
         self._kept: dict[tuple[Any, int], Floats] = {}  # keys of jobs by order and slice
-        self._tick()
+
+    def _clock(self) -> tuple[Floats, Floats]:
+        """Return (N,) when the first jobs come, and (N,) the length of a time step, in s."""
+        submit = [one.jobs.submit_s for one in self._slices]
+        begin_s = np.array([s[0] for s in submit])[self._slice]
+        span_s = np.array([s[-1] - s[0] for s in submit])
+        return begin_s, np.maximum(span_s / self.rules.steps, 1.0)[self._slice]
 
     def _columns(self) -> tuple[Any, ...]:
         """Return the columns of the kernel's table."""
@@ -127,7 +129,8 @@ class PoolGames:
     @property
     def steps(self) -> Ints:
         """(N,) time steps that have passed."""
-        return self._steps
+        steps: Ints = self._games.steps
+        return steps
 
     def waiting(self) -> Ints:
         """Return (A,) how many jobs wait."""
@@ -163,19 +166,8 @@ class PoolGames:
         rewards = np.zeros(len(active))
         self._step(active, np.asarray(actions, np.int64), rewards)
         self.__dict__.pop("_look", None)
-        self._decisions[active] += 1
-        self._tick()
-        over = self._games.over[active]
-        cut = ~over & (self._decisions[active] >= self.rules.most)
-        self.cut[active[cut]] = True
-        self.active = active[~(over | cut)]
+        self.active = active[~(self._games.over | self.cut)[active]]
         return rewards
-
-    def _tick(self) -> None:
-        active = self.active
-        now = self._games.at[active, self._kernel.NOW]
-        passed = (now - self._begin_s[active]) / self._step_s[active]
-        self._steps[active] = np.clip(passed, 0, 64 * self.rules.steps).astype(np.int64)
 
     def first_by(self, order: Any) -> Ints:
         """Return (A,) the first by an order of what may be chosen; if nothing, the void action."""
@@ -223,7 +215,7 @@ class PoolGames:
         ended = (counts[:, k.TO_COME] - counts[:, k.WAITING] - counts[:, k.ACTIVE]).sum()
         found = {
             "jobs": float(jobs), "unfinished": float(jobs - ended),
-            "decisions": float(self._decisions.mean()),
+            "decisions": float(self._games.decisions.mean()),
         }  # fmt: skip
         return {**self._judged(), **found} if self._replicas == 1 else found
 

@@ -18,17 +18,15 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from simkit.arrays import Floats, Ints
+from simkit.compiled.orders import take
 from simkit.machine_code import inner
 from simkit.units import EVER_S
 
 __all__ = [
-    "ACTIVE", "COUNTS", "ENDED", "FREE", "LAST", "NOW", "NUMBERS", "SLACK", "SPARE", "TO_COME",
-    "WAITING", "Jobs", "Pool", "begin", "go_on", "go_on_and_release", "release", "reserve",
+    "ACTIVE", "COUNTS", "ENDED", "FREE", "NOW", "NUMBERS", "SLACK", "SPARE", "TO_COME", "WAITING",
+    "Jobs", "Pool", "begin", "go_on", "go_on_and_release", "release", "reserve",
     "start_job", "when_freed",
 ]  # fmt: skip
-
-LAST: Final = 2
-"""Run times of a user that count in its predictions."""
 
 NOW: Final = 0
 """Places in `Pool.at`. This one: the instant, in s."""
@@ -79,7 +77,7 @@ class Pool(NamedTuple):
     start: Floats
     """(J,) the starts of all jobs, in s."""
     recent: Floats
-    """(users, `LAST`) each user's last run times, the last one first; -1: none."""
+    """(users, 3) see `simkit.compiled.orders.none_seen`."""
 
 
 @inner
@@ -90,8 +88,7 @@ def begin(jobs: Jobs, pool: Pool) -> None:
     for k in range(COUNTS):
         pool.counts[k] = 0
     for user in range(pool.recent.shape[0]):
-        for k in range(LAST):
-            pool.recent[user, k] = -1.0
+        pool.recent[user, 0] = 0.0
 
 
 @inner
@@ -120,8 +117,7 @@ def go_on(jobs: Jobs, pool: Pool) -> bool:
         active -= 1
         user = jobs.user[job]
         if user >= 0:
-            pool.recent[user, 1] = pool.recent[user, 0]
-            pool.recent[user, 0] = now - pool.start[job]
+            take(pool.recent, user, now - pool.start[job])
     while to_come < total and jobs.submit[to_come] <= now:
         queue[waiting] = to_come
         waiting += 1

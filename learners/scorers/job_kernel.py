@@ -12,12 +12,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from simkit.arrays import Floats, Ints
+from simkit.compiled.orders import none_seen, predicted
 from simkit.learners.pools.state import (
     ACTIVE,
     COUNTS,
     ENDED,
     FREE,
-    LAST,
     NOW,
     NUMBERS,
     SLACK,
@@ -40,7 +40,7 @@ from simkit.learners.scorers.job_scorer import (
     log_of_waiting,
 )
 from simkit.machine_code import compiled, inner
-from simkit.units import ENDLESS_S
+from simkit.policy.formulas import area, cubed_wait
 
 __all__ = [
     "EASY", "FIXED", "FORMS", "Columns", "Picker", "Rules", "Scratch", "episode", "fixed_features",
@@ -48,8 +48,8 @@ __all__ = [
 ]  # fmt: skip
 
 FORMS: Final = ("key", "ratio", "ratio_p", "area_p", "scorer")
-"""How a score is made, the highest is picked: -key; (wait / key)³·factor; (wait / p)³·factor, with
-p at most the key; -p·factor; or by weights."""
+"""How a score is made, the highest is picked: minus the key; minus `cubed_wait` of the key, or of
+p, which is at most the key; minus `area` of p, see `simkit.policy.formulas`; or by weights."""
 KEY: Final = 0
 RATIO: Final = 1
 RATIO_P: Final = 2
@@ -59,8 +59,6 @@ FIXED: Final = 6
 """Features of a job that never change."""
 SETTLED: Final = 10
 """Of all features, the first: they do not change at an instant."""
-LEAST_S: Final = 10.0
-"""The least p."""
 
 EASY: Final = 0
 """Backfilling. This one: EASY."""
@@ -141,6 +139,8 @@ class Scratch(NamedTuple):
     """(J,) RLScheduler's: what they are sorted by."""
 
 
+_cubed_wait: Any = inner(cubed_wait)
+_area: Any = inner(area)
 _of_job: Any = inner(features_of)
 _at_instant: Any = inner(features_at)
 _now: Any = inner(features_now)
@@ -185,15 +185,15 @@ def _settle(job: int, jobs: Jobs, pool: Pool, by: _Scorer) -> None:
     if form == KEY:
         by.known[job] = -by.key[job]
     elif form == RATIO:
-        by.known[job] = (wait / by.key[job]) ** 3 * by.factor[job]
+        by.known[job] = -_cubed_wait(wait, by.key[job], by.factor[job])
     elif form != SCORER:
-        p = _predicted(pool.recent, jobs.user[job], by.key[job])
+        p = predicted(pool.recent, jobs.user[job], by.key[job])
         if form == RATIO_P:
-            by.known[job] = (wait / p) ** 3 * by.factor[job]
+            by.known[job] = -_cubed_wait(wait, p, by.factor[job])
         else:
-            by.known[job] = -p * by.factor[job]
+            by.known[job] = -_area(wait, p, by.factor[job])
     else:
-        p = _predicted(pool.recent, jobs.user[job], jobs.requested[job])
+        p = predicted(pool.recent, jobs.user[job], jobs.requested[job])
         log_predicted, log_wait, days, expansion = _at_instant(p, wait)
         f = by.fixed[job]
         w = by.linear
@@ -233,18 +233,6 @@ def _score_of(job: int, jobs: Jobs, by: _Scorer, free: float, log_waiting: float
         )  # fmt: skip
         score += by.out[u] * max(inside, 0.0)
     return score  # type: ignore[no-any-return]
-
-
-@inner
-def _predicted(recent: Floats, user: int, requested: float) -> float:
-    """Return p: the mean of the user's last run times, at most the request, at least 10 s."""
-    predicted = min(requested, ENDLESS_S)
-    if user >= 0 and recent[user, 0] >= 0:
-        mean = recent[user, 0]
-        if recent[user, 1] >= 0:
-            mean = (recent[user, 1] + recent[user, 0]) / 2
-        predicted = min(mean, predicted)
-    return max(predicted, LEAST_S)
 
 
 # --- EASY -----------------------------------------------------------------------------------------
@@ -455,7 +443,7 @@ def scratch_of(most: int, users: int, units: int) -> Scratch:
     """Return the scratch of an episode of at most so many jobs and users, by scorers of U units."""
     return Scratch(
         np.empty(NUMBERS), np.empty(COUNTS, np.int64), np.empty(most, np.int32),
-        np.empty(most, np.int32), np.empty(most, np.int32), np.empty((users, LAST)),
+        np.empty(most, np.int32), np.empty(most, np.int32), none_seen(users),
         np.empty(most), np.empty(most), np.empty((most, units)),
         np.empty(most, np.int32), np.empty(most),
     )  # fmt: skip

@@ -13,8 +13,8 @@ from simkit.policy import formulas
 from simkit.units import ENDLESS_S, TIME_GRID
 
 __all__ = [
-    "KEPT", "PART", "Order", "key_at", "key_of", "score_of", "sum_of", "take_run_time",
-    "write_keys",
+    "KEPT", "PART", "Order", "key_at", "key_of", "none_seen", "predicted", "score_of", "sum_of",
+    "take", "take_run_time", "write_keys",
 ]  # fmt: skip
 
 KEPT: Final = -1
@@ -39,7 +39,7 @@ class Order(NamedTuple):
     factor: Floats
     """(J,) of a changing formula."""
     recent: Floats
-    """(users, 3) how many run times of each user have been seen, and the last two."""
+    """(users, 3) see `none_seen`; (0, …) unless it predicts."""
 
 
 def _either(number: int, this: Formula, other: Formula) -> Formula:
@@ -96,14 +96,35 @@ def key_at(order: Order, job: Any, row: int, time: float) -> float:
     one = job[row]
     estimate = min(max(one.estimate, TIME_GRID), ENDLESS_S)
     if order.predicts:
-        estimate = _predicted(order.recent, one.user, one.estimate)
+        estimate = predicted(order.recent, one.user, one.estimate)
     key = _changing_key(order.changing, time - one.submit, estimate, order.factor[row])
     return np.inf if np.isnan(key) else key
 
 
+def none_seen(users: int, last: int = 2) -> Floats:
+    """Return a table of the last run times of so many users, (users, 1 + last).
+
+    A row tells how many have been seen, and the last ones, the newest first. Replays of whole logs
+    and games of learners keep the same table.
+    """
+    return np.zeros((users, 1 + last))
+
+
 @inner
-def _predicted(recent: Floats, user: int, estimate: float) -> float:
-    """Return the mean of the user's last run times, at most the estimate, at least 10 s."""
+def take(recent: Floats, user: int, run_s: float) -> None:
+    """Take in the run time of a user's job that has ended."""
+    for row in range(recent.shape[1] - 1, 1, -1):
+        recent[user, row] = recent[user, row - 1]
+    recent[user, 1] = run_s
+    recent[user, 0] += 1
+
+
+@inner
+def predicted(recent: Floats, user: int, estimate: float) -> float:
+    """Return the mean of the user's last two run times, at most the estimate, at least 10 s.
+
+    `user` is -1 if unknown.
+    """
     mean = ENDLESS_S
     if user >= 0 and recent[user, 0] > 1:
         mean = (recent[user, 2] + recent[user, 1]) / 2
@@ -116,9 +137,7 @@ def _predicted(recent: Floats, user: int, estimate: float) -> float:
 def take_run_time(order: Order, user: int, run_s: float) -> None:
     """Take in the run time of a job that has ended."""
     if order.predicts and user >= 0:
-        order.recent[user, 2] = order.recent[user, 1]
-        order.recent[user, 1] = run_s
-        order.recent[user, 0] += 1
+        take(order.recent, user, run_s)
 
 
 PART: Final = np.dtype([

@@ -13,6 +13,7 @@ import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.compiled import trees
+from simkit.compiled.orders import none_seen, take
 from simkit.compiled.releases import Releases, add, no_releases, remove
 from simkit.machine_code import inner, records
 from simkit.policy.estimates import corrected
@@ -114,8 +115,7 @@ class Pools(NamedTuple):
     admitted: Any
     """(J,) the jobs that were held back and have been let in since the last submission."""
     recent: Any
-    """(users, 1 + last) how many run times of each user have been seen, and the last of them, the
-    newest first."""
+    """(users, 1 + last) see `orders.none_seen`."""
     additions: Any
     """Those of the correction; see `estimates.CORRECTIONS`."""
     looks_ahead: bool
@@ -155,7 +155,7 @@ def begin(
         records(np.empty(count if len(additions) > 0 else 0, trees.ENTRY)),
         users,
         np.empty(count, np.int64),
-        np.zeros((learned_users, 1 + learns_from)),
+        none_seen(learned_users, learns_from),
         additions,
         looks_ahead,
     )
@@ -229,7 +229,7 @@ def end_due(pools: Pools, time: float) -> int:
         if pools.looks_ahead:
             remove(pools.releases, one.pool, one.expected_end, job)
         if len(pools.recent) > 0 and one.user >= 0:
-            _learn(pools.recent, one.user, one.work)
+            take(pools.recent, one.user, one.work)
         _is_over(pools, job, time)
         ended += 1
         following = next_let_in(pools.users, one.pool, one.user)
@@ -256,15 +256,6 @@ def _is_over(pools: Pools, job: int, time: float) -> None:
     pools.over[now.over].job, pools.over[now.over].time = job, time
     now.over += 1
     now.changed = 1
-
-
-@inner
-def _learn(recent: Any, user: int, run_s: float) -> None:
-    """Take in a run time of a user."""
-    for row in range(recent.shape[1] - 1, 1, -1):
-        recent[user, row] = recent[user, row - 1]
-    recent[user, 1] = run_s
-    recent[user, 0] += 1
 
 
 @inner

@@ -16,7 +16,7 @@ import numpy as np
 
 from simkit.arrays import Bools, Floats, Ints, stream
 from simkit.compiled import replay_changing, replay_fixed, replay_planned
-from simkit.compiled.orders import KEPT, Order, write_keys
+from simkit.compiled.orders import KEPT, Order, none_seen, write_keys
 from simkit.compiled.plan import Plan, no_plan
 from simkit.compiled.pools import CHANGE, JOB, ROW, Pools, Users, begin, no_users
 from simkit.compiled.replay_changing import no_line
@@ -263,10 +263,10 @@ def _ahead(pools: Pools) -> Plan:
 def _order(rule: PoolRule, job: Any, keys: Floats | None, *, learned: bool) -> Order:
     """Return the order as the kernels take it; `learned`: keys are made at submission."""
     count, users = len(job), int(job["user"].max(initial=-1)) + 1
-    nobody = np.empty((0, 3))
+    nobody = none_seen(0)
     if isinstance(rule.form, ChangingForm):
         factor = np.ascontiguousarray(rule.form.factor(job["demand"].copy()))
-        recent = np.zeros((users, 3)) if rule.form.predicts else nobody
+        recent = none_seen(users) if rule.form.predicts else nobody
         number = NUMBERS[rule.form.formula]
         return Order(KEPT, number, rule.form.predicts, np.zeros(count), factor, recent)
     assert keys is not None

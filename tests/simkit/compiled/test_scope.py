@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_runs import a_bag, a_gang, make_jobs, pool
+from polars.testing import assert_frame_equal
 
 import simkit
-from simkit.compiled import scope
+from simkit.compiled import replay, scope
 from simkit.errors import LimitError, ScenarioError
 from simkit.experiment import carry_out, experiment, prepare
 from simkit.policies.fitness import Spread
@@ -144,10 +145,27 @@ def test_without_numba_everything_is_simulated(monkeypatch: pytest.MonkeyPatch) 
         run_of("compiled")
 
 
-def test_a_limit_of_simulated_time_is_met_as_by_simpy() -> None:
+def test_a_limit_of_simulated_time_is_met_as_by_simpy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(replay, "CHUNK", 2)  # rows have been written when the limit is met
     for engine in ("simpy", "compiled"):
-        with pytest.raises(LimitError, match="simulated time are over"):
-            run_of(engine, limits={"simulated_time": "1h"})
+        for output in (None, tmp_path / engine):
+            with pytest.raises(LimitError, match="simulated time are over"):
+                simkit.simulate({**SMALL, "engine": engine, "limits": {"simulated_time": "8h"}},
+                                output=output)  # fmt: skip
+    one, other = (open_run(tmp_path / name, allow_partial=True) for name in ("simpy", "compiled"))
+    assert len(one.timeline) > 4
+    for table in one.tables:
+        assert_frame_equal(one.scan(table).collect(), other.scan(table).collect())
+
+
+def test_rows_do_not_depend_on_the_parts_in_which_they_are_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = run_of("compiled")
+    monkeypatch.setattr(replay, "CHUNK", 2)
+    assert run_of("compiled").digest == whole.digest == run_of("simpy").digest
 
 
 def test_who_watches_every_decision_is_called_at_every_decision() -> None:

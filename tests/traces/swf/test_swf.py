@@ -191,6 +191,15 @@ def test_the_same_jobs_come_from_all_shapes(log, content):
     assert trace.report.accepted == trace.report.read == 2
 
 
+@pytest.mark.parametrize("first", ["long", "short"])
+def test_a_long_row_does_not_make_up_for_a_short_one(log, first):
+    rows = [f"{row(1)} 5", row(2).rsplit(" ", 1)[0]]
+    rows = rows if first == "long" else rows[::-1]
+    text = "".join(f"{line}\n" for line in [*rows, row(3)])
+    line = 2 if first == "long" else 1
+    assert f":{line}: 17 fields, SWF has 18" in message(log(text.encode()))
+
+
 def test_fields_after_the_eighteenth_are_ignored_and_noted(log):
     trace = read_swf(log(row(1), row(2) + " 5 x", row(3)))
     assert len(trace.workload) == 3

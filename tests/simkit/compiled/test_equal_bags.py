@@ -22,6 +22,12 @@ from simkit.workload.cluster import Cluster
 
 SEEDS = 2000
 PART = 50
+THOROUGH = 400
+"""Random scenarios of `make test-all`; all are played by `make slow`."""
+PARTS = [
+    pytest.param(first, marks=pytest.mark.thorough if first < THOROUGH else pytest.mark.slow)
+    for first in range(PART, SEEDS, PART)
+]
 one_worker = pytest.mark.xdist_group("compiled")
 
 
@@ -39,8 +45,7 @@ def test_random_scenarios() -> None:
     assert differing(0, PART) == []
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("first", range(PART, SEEDS, PART))
+@pytest.mark.parametrize("first", PARTS)
 def test_more_random_scenarios(first: int) -> None:
     assert differing(first, first + PART) == []
 

@@ -22,7 +22,7 @@ from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.outcome import outcome
 from simkit.learners.networks.build import build
 from simkit.learners.networks.shapes import PerceptronShape
-from simkit.learners.studies.schedqrm.rules import RULES, play
+from simkit.learners.studies.schedqrm.rules import RULES
 from simkit.scenario import Scenario
 
 
@@ -41,7 +41,8 @@ def plain(**changes: Any) -> dict[str, Any]:
 def test_untrained_it_is_shortest_first(where, starts, rule):
     made = training(where=where(), starts=starts, layout="classes")
     games = ClassLockstep(made.source.jobs.model, made.unseen)
-    play(games, RULES[rule])
+    while len(games.active):
+        games.step(RULES[rule].choose(games))
     found = dict(made.held_out())
     del found["return"]
     assert found == outcome(games)

@@ -22,7 +22,7 @@ from simkit.errors import ScenarioError
 from simkit.learners.lockstep.class_games import ClassGames, potential, view_of
 from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learners.studies.schedqrm.rules import RULES, play
+from simkit.learners.studies.schedqrm.rules import RULES
 from simkit.policy.estimates import Actual
 from simkit.rules import Rules
 from simkit.traces.models.deeprm import SchedQRMModel
@@ -127,14 +127,16 @@ def test_a_job_runs_for_its_length_whatever_it_is_taken_for():
     sets = drawn(10, 10)
     taken_for = np.clip(sets.length + np.random.default_rng(2).integers(-2, 3, (10, 10)), 1, 10)
     games = ClassLockstep(MODEL, sets, taken_for=taken_for)
-    play(games, RULES["SJF in order"])
+    while len(games.active):
+        games.step(RULES["SJF in order"].choose(games))
     assert (games.finish - games.start == sets.length).all()
     free = np.zeros((10, 200, 2), np.int64)
     for game, job in np.ndindex(10, 10):
         free[game, games.start[game, job] : games.finish[game, job]] += sets.size[game, job]
     assert free.max() <= 10
     exact = ClassLockstep(MODEL, sets)
-    play(exact, RULES["SJF in order"])
+    while len(exact.active):
+        exact.step(RULES["SJF in order"].choose(exact))
     assert (games.start != exact.start).any()
 
 

@@ -230,9 +230,10 @@ class Routing:
         of_cluster = [column.get(name, -1) for name in self._cluster.resources]
         if request.strides[0] == 0:
             request = request[:1]  # one row, repeated
-        axis = None if request.shape[1] == 1 else 0  # plain numbers are sorted much faster
-        kinds, kind = np.unique(request, axis=axis, return_inverse=True)
-        rows = kinds.reshape(-1, request.shape[1]).tolist()
+        rows, kind = request.tolist(), np.arange(len(request))
+        if request.shape[1] == 1:  # numbers are sorted fast, and few of them differ
+            kinds, kind = np.unique(request, return_inverse=True)
+            rows = kinds.reshape(-1, 1).tolist()
         asked = [tuple([row[at] if at >= 0 else 0.0 for at in of_cluster]) for row in rows]
         most = [self._cluster.most_instances(row, partition.machines) for row in asked]
         return np.array(most)[kind.reshape(-1)]

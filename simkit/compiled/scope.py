@@ -110,16 +110,16 @@ def why_not_compiled(
     if isinstance(rule, FitRule):
         yield from _of_machines(cluster)
         yield from _of_bags(workload)
-    else:
+    elif isinstance(rule, PoolRule):
         yield from _of_pools(cluster)
         yield from _of_maintenance(cluster.maintenance, workload)
         yield from _of_rigid_jobs(workload)
         if _waiting_jobs_decide(workload, cluster):
             yield "a user's waiting jobs decide which of several partitions takes a job"
     yield from _of_rules(rules, len(cluster.maintenance) + len(cluster.changes))
-    if isinstance(rule, str):
+    if isinstance(rule, str):  # whether it is of pools or of bags is not known
         yield rule
-    elif not isinstance(rule, FitRule):
+    elif isinstance(rule, PoolRule):
         yield from _of_learning(rule, cluster, predictor)
     elif predictor.learns:
         yield f"estimates by {type(predictor).__name__} are learned during the run"

@@ -11,21 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from simkit.arrays import Bools, Floats, Ints, stream
+from simkit.arrays import Bools, Floats, Ints
 from simkit.compiled import replay_bags
 from simkit.compiled.machines import JOB, STEP, TASK, Bags, begin
 from simkit.compiled.orders import write_keys
 from simkit.compiled.pools import JOB as POOL_JOB
-from simkit.compiled.replay import Decisions, Replayed, in_order, parts_of
+from simkit.compiled.replay import Replayed, Rows, begin_run, estimates_of, play
 from simkit.engine.bookkeeping import BY_LIMIT
 from simkit.engine.recorder import CHUNK, EventRow, Outcome, Recorder, Status
-from simkit.engine.submission import BLOCK, Submission
+from simkit.engine.submission import Submission
 from simkit.machine_code import records
-from simkit.policy import Policy, SystemInfo
+from simkit.policy import Policy
 from simkit.policy.declared import NUMBERS, FitRule, PairForm
 from simkit.policy.estimates import CORRECTIONS, Correction, Predictor
 from simkit.rules import Rules
-from simkit.sections import or_infinite
 from simkit.units import ENDLESS_S
 from simkit.workload import Workload
 from simkit.workload.capacity import MachineCapacity
@@ -52,13 +51,8 @@ def replay_bags_of(
     Returns None if it goes on for longer than the rules' simulated time; what it has written so far
     is then worth nothing. `after_part` is called with the time after every 65,536 decisions.
     """
-    first_s = float(workload.submit_time_s[0]) if len(workload) else 0.0
-    info = SystemInfo(
-        cluster.resources, cluster.machine_names, cluster.capacity.copy(), cluster.partitions,
-        workload.epoch_s, first_s,
-    )  # fmt: skip
-    policy.reset(info, stream(seed, "policy"))
-    estimate = _estimates(workload, predictor, seed)
+    last_s = begin_run(policy, workload, cluster, recorder, rules, correction, seed)
+    estimate = estimates_of(workload, predictor, seed)
     submission = Submission(workload, cluster, predictor)
     longest = workload.longest_run_time_s()
     limit = np.broadcast_to(rules.killed_after_s(workload.requested_time_s), longest.shape)
@@ -73,23 +67,10 @@ def replay_bags_of(
         np.array(CORRECTIONS[correction], np.float64), getattr(rule.fit, "formula", True) is None,
     )  # fmt: skip
     go_on = _kernel(rule, bags, cluster, estimate)
-    last_s = first_s + or_infinite(rules.limits.simulated_time)
-    recorder.correction = correction
-    recorder.capacity = [float(amount) for amount in cluster.capacity.sum(axis=0)]
     rows = _Rows(recorder, submission, cluster, bags, estimate, killed)
-    decisions, over, now = 0, 0, first_s
     counts = "over_groups", "over_tasks", "over_jobs"
-    for timeline in parts_of(bags.now, go_on, _row(len(cluster.resources)), *counts):
-        now = float(timeline["time"][-1])
-        if now > last_s:
-            return None
-        after_part(now)
-        decisions, over = decisions + len(timeline), over + int(bags.now["over_jobs"][0])
-        rows.write(timeline)
-    if over < len(job):
-        return None
-    rows.close()
-    return Replayed(decisions, now if decisions else 0.0)
+    row = _row(len(cluster.resources))
+    return play(bags.now, counts, go_on, row, rows, last_s, after_part)
 
 
 def _row(resources: int) -> np.dtype[Any]:
@@ -110,16 +91,6 @@ def _steps(cluster: Cluster) -> tuple[Any, Floats]:
         steps.append((change.time_s, change.machine))
         amounts.append(machines.of(change.machine))
     return records(np.array(steps, STEP)), np.array(amounts).reshape(-1, len(cluster.resources))
-
-
-def _estimates(workload: Workload, predictor: Predictor, seed: int) -> Floats:
-    """Return (T,) the estimates, asked for block by block."""
-    estimate, first = np.empty(workload.tasks), workload.first_task
-    predictor.reset(workload, stream(seed, "predictor"))
-    for row in range(0, len(workload), BLOCK):
-        rows = slice(int(first[row]), int(first[min(row + BLOCK, len(workload))]))
-        estimate[rows] = predictor.estimates(rows.start, rows.stop)
-    return estimate
 
 
 def _requests(workload: Workload, cluster: Cluster) -> Floats:
@@ -197,13 +168,10 @@ def _table(timeline: Any) -> Floats:
     return table
 
 
-class _Rows:
-    """Writes the rows of a replay part by part.
+class _Rows(Rows):
+    """Those of bags.
 
     Args:
-        recorder: to which they go.
-        submission: of the jobs.
-        cluster: all of whose changes are known ahead.
         bags: what is replayed.
         estimate: (T,) estimates, s.
         killed: (T,) whether the longest instance of each is killed.
@@ -213,13 +181,12 @@ class _Rows:
         self, recorder: Recorder, submission: Submission, cluster: Cluster, bags: Bags,
         estimate: Floats, killed: Bools,
     ) -> None:  # fmt: skip
+        super().__init__(recorder, submission, cluster)
         load = submission.workload
         first = load.first_task[:-1]
         work = np.minimum(bags.task["run"], bags.task["limit"])
         alone = (np.diff(load.first_task) == 1) & (load.instances[first] == 1)
-        self._recorder, self._submission, self._bags = recorder, submission, bags
-        self._decisions = Decisions(recorder, cluster)
-        self._killed_task, self._single = killed, alone
+        self._bags, self._killed_task, self._single = bags, killed, alone
         self._longest, self._estimate = (
             np.maximum.reduceat(column, first) if len(first) else column
             for column in (work, estimate)
@@ -227,26 +194,14 @@ class _Rows:
         """(J,) run time of the longest instance, and the longest estimate, of each job."""
         self._killed = np.logical_or.reduceat(killed, first) if len(first) else killed
 
-    def write(self, timeline: Any) -> None:
-        """Write the next rows: (D,) of the timeline, at least one, and what was over by then."""
-        bags, (now,) = self._bags, self._bags.now
-        events = [*self._decisions.write(timeline)]
-        for first in range(0, int(now["over_groups"]), CHUNK):
-            last = min(first + CHUNK, int(now["over_groups"]))
-            self._write_allocations(bags.over_group[first:last])
-        for first in range(0, int(now["over_tasks"]), CHUNK):
-            last = min(first + CHUNK, int(now["over_tasks"]))
-            self._write_tasks(bags.over_task[first:last])
-        for first in range(0, int(now["over_jobs"]), CHUNK):
-            last = min(first + CHUNK, int(now["over_jobs"]))
-            events += self._write_jobs(bags.over_job[first:last])
-        self._recorder.events += in_order(events)
-        self._recorder.flush()
-
-    def close(self) -> None:
-        """Write what is left: changes of capacity after the last decision, and all tables."""
-        self._recorder.events += self._decisions.left()
-        self._recorder.close()
+    def _write_over(self) -> Iterator[EventRow]:
+        bags, now = self._bags, self._bags.now[0]
+        for groups in _chunks(bags.over_group[: now["over_groups"]]):
+            self._write_allocations(groups)
+        for tasks in _chunks(bags.over_task[: now["over_tasks"]]):
+            self._write_tasks(tasks)
+        for jobs in _chunks(bags.over_job[: now["over_jobs"]]):
+            yield from self._write_jobs(jobs)
 
     def _write_allocations(self, ended: Ints) -> None:
         """Write a row for each piece of groups."""
@@ -284,21 +239,18 @@ class _Rows:
         reason = np.zeros(len(job), np.int64)
         if killed.any():
             reason[killed] = self._recorder.reason(BY_LIMIT)
-        refusals = [*self._refusals(ended, np.flatnonzero(refused), reason)]
+        refusals = self._refusals(ended, job["submit"], refused, reason)
         self._recorder.write(
             "jobs", ended, start, end, run, self._estimate[ended], none, none, attempts,
             _status(refused, killed), reason, ideal,
         )  # fmt: skip
         return refusals
 
-    def _refusals(self, ended: Ints, refused: Ints, reason: Ints) -> Iterator[EventRow]:
-        """Yield the events of refused jobs; note the numbers of their reasons."""
-        submission, submit = self._submission, self._bags.job["submit"]
-        for place in refused.tolist():
-            job = int(ended[place])
-            text = submission.routing.why_refused(submission.tasks(job, job + 1))
-            reason[place] = self._recorder.reason(text)
-            yield float(submit[job]), "rejected", job, -1, -1, text
+
+def _chunks(rows: Ints) -> Iterator[Ints]:
+    """Yield rows, as many at a time as are written."""
+    for first in range(0, len(rows), CHUNK):
+        yield rows[first : first + CHUNK]
 
 
 def _status(refused: Bools, killed: Bools) -> Ints:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from math import ceil, inf
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,9 +36,7 @@ from simkit.workload import Workload
 from simkit.workload.capacity import MachineCapacity
 from simkit.workload.cluster import Cluster
 
-__all__ = ["Decisions", "Replayed", "in_order", "parts_of", "replay_pool"]
-
-_TIME: Final = itemgetter(0)  # of an event
+__all__ = ["Replayed", "Rows", "begin_run", "estimates_of", "play", "replay_pool"]
 
 
 class Replayed(NamedTuple):
@@ -67,12 +65,7 @@ def replay_pool(
     Returns None if it goes on for longer than the rules' simulated time; what it has written so far
     is then worth nothing. `after_part` is called with the time after every 65,536 decisions.
     """
-    first_s = float(workload.submit_time_s[0]) if len(workload) else 0.0
-    info = SystemInfo(
-        cluster.resources, cluster.machine_names, cluster.capacity.copy(), cluster.partitions,
-        workload.epoch_s, first_s,
-    )  # fmt: skip
-    policy.reset(info, stream(seed, "policy"))
+    last_s = begin_run(policy, workload, cluster, recorder, rules, correction, seed)
     machines = [machine for part in cluster.partitions for machine in part.machines or (0,)]
     change = _changes_of(cluster, machines)
     submission = Submission(workload, cluster, predictor, _FullAccounts.of_all(cluster))
@@ -85,46 +78,62 @@ def replay_pool(
     capacity = cluster.capacity[machines, 0]
     pools = begin(job, capacity, change, looks_ahead, last, additions, users)
     go_on = _kernel(rule, pools, keys, learned=last > 0)
-    last_s = first_s + or_infinite(rules.limits.simulated_time)
-    recorder.capacity = [float(amount) for amount in cluster.capacity.sum(axis=0)]
-    recorder.correction = correction
     if submission.routing.only is None:
         names = [partition.name for partition in cluster.partitions]
         recorder.routed = names, job["pool"].copy()
-    rows = _Rows(recorder, submission, cluster, job, killed, np.array(machines))
-    decisions, over, now = 0, 0, first_s
-    for timeline in parts_of(pools.now, go_on, ROW, "over"):
-        ended = pools.over[: int(pools.now["over"][0])]
-        now = float(timeline["time"][-1])
-        if now > last_s:
-            return None
-        after_part(now)
-        decisions, over = decisions + len(timeline), over + len(ended)
-        rows.write(timeline, ended)
-    if over < len(job):
-        return None
-    rows.close()
-    return Replayed(decisions, now if decisions else 0.0)
+    rows = _Rows(recorder, submission, cluster, pools, killed, np.array(machines))
+    return play(pools.now, ("over",), go_on, ROW, rows, last_s, after_part)
 
 
-def parts_of(
-    now: Any, go_on: Callable[[Any], bool], row: np.dtype[Any], *counts: str
-) -> Iterator[Any]:
-    """Replay everything; yield the timeline in parts, each good until the next one.
+def begin_run(
+    policy: Policy, workload: Workload, cluster: Cluster, recorder: Recorder, rules: Rules,
+    correction: Correction, seed: int,
+) -> float:  # fmt: skip
+    """Begin a run of a policy and its record; return the last time that the rules allow."""
+    first_s = float(workload.submit_time_s[0]) if len(workload) else 0.0
+    info = SystemInfo(
+        cluster.resources, cluster.machine_names, cluster.capacity.copy(), cluster.partitions,
+        workload.epoch_s, first_s,
+    )  # fmt: skip
+    policy.reset(info, stream(seed, "policy"))
+    recorder.capacity = [float(amount) for amount in cluster.capacity.sum(axis=0)]
+    recorder.correction = correction
+    return first_s + or_infinite(rules.limits.simulated_time)
+
+
+def play(
+    now: Any, counts: Sequence[str], go_on: Callable[[Any], bool], row: np.dtype[Any], rows: Rows,
+    last_s: float, after_part: Callable[[float], None],
+) -> Replayed | None:  # fmt: skip
+    """Replay everything and write it part by part; None if that takes longer than `last_s`.
 
     Args:
         now: (1,) how many rows are `noted`, and `counts`: all of the part, so from 0 in each.
+        counts: names of fields; the last one counts the jobs that are over.
         go_on: writes a part of the timeline, until it is full or everything is over: then True.
         row: a row of the timeline, whose first field is ``time``.
-        counts: names of fields.
+        rows: writes each part.
+        last_s: the last time of a decision.
+        after_part: called with the time after each part, before it is written.
     """
     timeline, done = records(np.empty(2 * CHUNK, row)), False
+    decisions, over, time = 0, 0, 0.0
     while not done:
         for name in ("noted", *counts):
             now[name] = 0
         done = go_on(timeline)
-        if noted := int(now["noted"][0]):
-            yield timeline[:noted]
+        if (noted := int(now["noted"][0])) == 0:
+            continue
+        time = float(timeline["time"][noted - 1])
+        if time > last_s:
+            return None
+        after_part(time)
+        decisions, over = decisions + noted, over + int(now[counts[-1]][0])
+        rows.write(timeline[:noted])
+    if over < len(rows.submission.workload):
+        return None
+    rows.close()
+    return Replayed(decisions, time)
 
 
 class _FullAccounts(UserLimits):
@@ -155,9 +164,7 @@ def _jobs(
     workload = submission.workload
     count = len(workload)
     job = records(np.zeros(count, JOB))
-    predictor.reset(workload, stream(seed, "predictor"))
-    for row in range(0, count, BLOCK):
-        job["estimate"][row : row + BLOCK] = predictor.estimates(row, min(row + BLOCK, count))
+    job["estimate"] = estimates_of(workload, predictor, seed)
     job["submit"], job["requested"] = workload.submit_time_s, workload.requested_time_s
     job["demand"] = workload.request[:, 0] * workload.instances
     admits = submission.routing.admits(0, count)
@@ -170,6 +177,16 @@ def _jobs(
     killed: Bools = limit < run
     job["work"] = np.where(killed, limit, run)
     return job, killed
+
+
+def estimates_of(workload: Workload, predictor: Predictor, seed: int) -> Floats:
+    """Return (T,) the estimates, asked for block by block as the engine does."""
+    estimate, first = np.empty(workload.tasks), workload.first_task
+    predictor.reset(workload, stream(seed, "predictor"))
+    for row in range(0, len(workload), BLOCK):
+        rows = slice(int(first[row]), int(first[min(row + BLOCK, len(workload))]))
+        estimate[rows] = predictor.estimates(rows.start, rows.stop)
+    return estimate
 
 
 def _changes_of(cluster: Cluster, machines: Sequence[int]) -> Any:
@@ -274,37 +291,25 @@ def _order(rule: PoolRule, job: Any, keys: Floats | None, *, learned: bool) -> O
     return Order(fixed, KEPT, False, keys, np.zeros(0), nobody)
 
 
-class _Rows:
+class Rows:
     """Writes the rows of a replay part by part.
 
     Args:
         recorder: to which they go.
         submission: of the jobs.
-        cluster: whose windows do not recur.
-        job: (J,) records, as in `pools.JOB`.
-        killed: (J,) whether each is killed when its request is over.
-        machine: (P,) the machine of each pool.
+        cluster: all of whose changes are known ahead.
     """
 
-    def __init__(
-        self, recorder: Recorder, submission: Submission, cluster: Cluster, job: Any,
-        killed: Bools, machine: Ints,
-    ) -> None:  # fmt: skip
-        self._recorder, self._submission = recorder, submission
-        self._job, self._killed, self._machine = job, killed, machine
+    def __init__(self, recorder: Recorder, submission: Submission, cluster: Cluster) -> None:
+        self._recorder = recorder
+        self.submission = submission
         self._decisions = Decisions(recorder, cluster)
 
-    def write(self, timeline: Any, over: Any) -> None:
-        """Write the next rows.
-
-        Args:
-            timeline: (D,) as `pools.ROW`, at least one, up to the end of an instant.
-            over: (n,) as `pools.OVER`, what was over by then.
-        """
-        events = [*self._decisions.write(timeline)]
-        for first in range(0, len(over), CHUNK):
-            events += self._write_ends(over[first : first + CHUNK])
-        self._recorder.events += in_order(events)
+    def write(self, timeline: Any) -> None:
+        """Write the next rows: (D,) of the timeline, at least one, and what was over by then."""
+        events = [*self._decisions.write(timeline), *self._write_over()]
+        # of one instant, those that are given first stay first
+        self._recorder.events += sorted(events, key=itemgetter(0))
         self._recorder.flush()
 
     def close(self) -> None:
@@ -312,16 +317,61 @@ class _Rows:
         self._recorder.events += self._decisions.left()
         self._recorder.close()
 
+    def _write_over(self) -> Iterator[EventRow]:
+        """Write what has ended in this part; yield the refusals."""
+        raise NotImplementedError
+
+    def _refusals(self, job: Ints, time: Floats, refused: Bools, reason: Ints) -> list[EventRow]:
+        """Return the events of refused jobs; note the numbers of their reasons, and no partition.
+
+        Args:
+            job: (n,) rows of jobs that are over.
+            time: (n,) when.
+            refused: (n,) whether they were refused.
+            reason: (n,) written where they were.
+        """
+        events: list[EventRow] = []
+        for place in np.flatnonzero(refused).tolist():
+            row = int(job[place])
+            text = self.submission.routing.why_refused(self.submission.tasks(row, row + 1))
+            if self._recorder.routed is not None:
+                self._recorder.routed[1][row] = -1
+            reason[place] = self._recorder.reason(text)
+            events.append((float(time[place]), "rejected", row, -1, -1, text))
+        return events
+
+
+class _Rows(Rows):
+    """Those of pools.
+
+    Args:
+        pools: what is replayed.
+        killed: (J,) whether each job is killed when its request is over.
+        machine: (P,) the machine of each pool.
+    """
+
+    def __init__(
+        self, recorder: Recorder, submission: Submission, cluster: Cluster, pools: Pools,
+        killed: Bools, machine: Ints,
+    ) -> None:  # fmt: skip
+        super().__init__(recorder, submission, cluster)
+        self._pools, self._killed, self._machine = pools, killed, machine
+
+    def _write_over(self) -> Iterator[EventRow]:
+        over = self._pools.over[: int(self._pools.now["over"][0])]
+        for first in range(0, len(over), CHUNK):
+            yield from self._write_ends(over[first : first + CHUNK])
+
     def _write_ends(self, over: Any) -> list[EventRow]:
         """Write the allocation, the task and the job of each; return the refusals."""
         row, time = np.ascontiguousarray(over["job"]), np.ascontiguousarray(over["time"])
-        one = self._job[row]
+        one = self._pools.job[row]
         refused, killed = one["refused"] > 0, self._killed[row] & (one["refused"] == 0)
         none, never = np.zeros(len(row)), np.full(len(row), np.nan)
         reason = np.zeros(len(row), np.int64)
         if killed.any():
             reason[killed] = self._recorder.reason(BY_LIMIT)
-        refusals = [*self._refusals(row, time, np.flatnonzero(refused), reason)]
+        refusals = self._refusals(row, time, refused, reason)
         status = np.where(refused, Status.REJECTED, np.where(killed, Status.KILLED, 0))
         start, end = one["start"], np.where(refused, np.nan, time)
         ready, run = (np.where(refused, np.nan, one[name]) for name in ("submit", "work"))
@@ -341,28 +391,11 @@ class _Rows:
             row, killed, pool = row[ran], killed[ran], pool[ran]
             start, end = start[ran], end[ran]
         outcome = np.where(killed, Outcome.KILLED, Outcome.FINISHED)
-        count, first = self._submission.workload.instances[row], np.zeros(len(row), np.int64)
+        count, first = self.submission.workload.instances[row], np.zeros(len(row), np.int64)
         self._recorder.write(
             "allocations", row, row, start, end, outcome, self._machine[pool], first, count,
             first + 1,
         )  # fmt: skip
-
-    def _refusals(self, row: Ints, time: Floats, refused: Ints, reason: Ints) -> Iterator[EventRow]:
-        """Yield the events of refused rows; note the numbers of their reasons, and no partition."""
-        routing = self._submission.routing
-        for place in refused.tolist():
-            job = int(row[place])
-            task = self._submission.tasks(job, job + 1)[0]
-            text = routing.why_refused([task])
-            if self._recorder.routed is not None:
-                self._recorder.routed[1][job] = -1
-            reason[place] = self._recorder.reason(text)
-            yield float(time[place]), "rejected", job, -1, -1, text
-
-
-def in_order(events: Sequence[EventRow]) -> list[EventRow]:
-    """Return events by time; of one instant, those that are given first stay first."""
-    return sorted(events, key=_TIME)
 
 
 class Decisions:

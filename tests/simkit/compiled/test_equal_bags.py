@@ -2,7 +2,7 @@
 
 The scenarios are random and small, with what makes trouble: ties, tasks without length, kills at the
 limit, instances with times of their own, machines that go and come back, and requests that no
-machine holds. `slow` is a whole trace of 2.55 million instances under each fitness.
+machine holds; `test_equal_runs` plays them. `slow` is a whole trace of 2.55 million instances under each fitness.
 """
 
 from __future__ import annotations
@@ -19,35 +19,6 @@ import simkit
 from simkit.traces.alibaba2017 import read_machine_events
 from simkit.traces.task_table import read_task_table
 from simkit.workload.cluster import Cluster
-
-SEEDS = 2000
-PART = 50
-THOROUGH = 400
-"""Random scenarios of `make test-all`; all are played by `make slow`."""
-PARTS = [
-    pytest.param(first, marks=pytest.mark.thorough if first < THOROUGH else pytest.mark.slow)
-    for first in range(PART, SEEDS, PART)
-]
-one_worker = pytest.mark.xdist_group("compiled")
-
-
-def differing(first: int, last: int) -> list[int]:
-    """Return the seeds of random scenarios whose digests are not equal."""
-    return [
-        seed
-        for seed in range(first, last)
-        if drawn_bags(seed).played("compiled").digest != drawn_bags(seed).played("simpy").digest
-    ]
-
-
-@one_worker
-def test_random_scenarios() -> None:
-    assert differing(0, PART) == []
-
-
-@pytest.mark.parametrize("first", PARTS)
-def test_more_random_scenarios(first: int) -> None:
-    assert differing(first, first + PART) == []
 
 
 def test_scenarios_have_what_makes_trouble() -> None:

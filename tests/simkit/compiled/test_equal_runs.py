@@ -7,13 +7,14 @@ logs, each with every order in scope.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from pool_scenarios import BACKFILLS, CHANGING, ESTIMATES, FIXED, drawn
+from bag_scenarios import drawn_bags
+from pool_scenarios import BACKFILLS, CHANGING, ESTIMATES, FIXED, Scenario, drawn
 from trace_files import real_file
 
 import simkit
@@ -33,23 +34,29 @@ one_worker = pytest.mark.xdist_group("compiled")
 """Tests of the quick suite, so that kernels are compiled once."""
 
 
-def differing(first: int, last: int) -> list[int]:
+KINDS = pytest.mark.parametrize("kind", [drawn, drawn_bags], ids=["pools", "bags"])
+"""Random scenarios by their seeds: of pools, and of bags on machines (`test_equal_bags`)."""
+
+
+def differing(kind: Callable[[int], Scenario], first: int, last: int) -> list[int]:
     """Return the seeds of random scenarios whose digests are not equal."""
     return [
         seed
         for seed in range(first, last)
-        if drawn(seed).played("compiled").digest != drawn(seed).played("simpy").digest
+        if kind(seed).played("compiled").digest != kind(seed).played("simpy").digest
     ]
 
 
 @one_worker
-def test_random_scenarios() -> None:
-    assert differing(0, PART) == []
+@KINDS
+def test_random_scenarios(kind: Callable[[int], Scenario]) -> None:
+    assert differing(kind, 0, PART) == []
 
 
+@KINDS
 @pytest.mark.parametrize("first", PARTS)
-def test_more_random_scenarios(first: int) -> None:
-    assert differing(first, first + PART) == []
+def test_more_random_scenarios(kind: Callable[[int], Scenario], first: int) -> None:
+    assert differing(kind, first, first + PART) == []
 
 
 def test_scenarios_have_what_makes_trouble() -> None:
